@@ -1,0 +1,58 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+UV_VERSION := $(shell sed -n 's/^uv==\([0-9.]*\).*/\1/p' requirements.lock)
+TEST_ARGS ?=
+
+.PHONY: help
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+# The stamp is newer than both files exactly when the environment matches them.
+.venv/.installed: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(f"Python 3.11 or newer is needed, {sys.executable} is {v}: make PYTHON=python3.11 …") if sys.version_info < (3, 11) else print(f"setting up .venv with Python {v}: about 400 MB the first time")'
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip sync --require-hashes requirements.lock
+	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: setup
+setup: .venv/.installed ## make .venv with the locked dependencies
+
+.PHONY: run
+run: setup ## run the main job: catchment demo
+	@$(BIN)/catchment demo
+
+.PHONY: test
+test: setup ## run every test (needs a Java 17+ runtime for the Spark ones)
+	@$(BIN)/python -m pytest $(TEST_ARGS)
+
+.PHONY: check
+check: setup ## ruff and mypy strict
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+.PHONY: format
+format: setup ## let ruff rewrite what it can
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+.PHONY: bench
+bench: setup ## run every benchmark and compare with benchmarks/targets.toml
+	@$(BIN)/catchment bench sketches --check
+	@$(BIN)/catchment bench startup --check
+
+.PHONY: figures
+figures: setup ## run the benchmark and rewrite the figures in README.md
+	@$(BIN)/python benchmarks/readme.py
+
+.PHONY: lock
+lock: setup ## resolve requirements.lock anew from pyproject.toml
+	@$(BIN)/uv pip compile pyproject.toml --group dev --generate-hashes --universal --python-version 3.11 --no-header --upgrade --quiet --output-file requirements.lock
+
+.PHONY: clean
+clean: ## remove .venv, caches and results
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis results
+	@find src tests experiments benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,64 @@
+"""catchment asks one question of many streams.
+
+Small, mergeable sketches stay where the data is; kilobytes move; answers carry bounds that are still true after every
+merge. The core imports with NumPy and numba alone; rooms beyond it are imported by name.
+"""
+
+from catchment.answer import Answer, Ranking
+from catchment.errors import (
+    BytesError,
+    CatchmentError,
+    DamagedBytesError,
+    InputError,
+    KernelCacheWarning,
+    KeyTypeError,
+    MergeError,
+    NameNotFoundError,
+    NullKeyError,
+    ParameterError,
+    QueryError,
+    UnknownFormatError,
+    WeightError,
+)
+from catchment.sketch import (
+    BloomFilter,
+    BottomK,
+    CountMin,
+    FastAMS,
+    FMSketch,
+    Sketch,
+    SpaceSaving,
+    TugOfWar,
+    UltraLogLog,
+    ValueEstimator,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Answer",
+    "BloomFilter",
+    "BottomK",
+    "BytesError",
+    "CatchmentError",
+    "CountMin",
+    "DamagedBytesError",
+    "FMSketch",
+    "FastAMS",
+    "InputError",
+    "KernelCacheWarning",
+    "KeyTypeError",
+    "MergeError",
+    "NameNotFoundError",
+    "NullKeyError",
+    "ParameterError",
+    "QueryError",
+    "Ranking",
+    "Sketch",
+    "SpaceSaving",
+    "TugOfWar",
+    "UltraLogLog",
+    "UnknownFormatError",
+    "ValueEstimator",
+    "WeightError",
+]

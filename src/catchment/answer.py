@@ -1,0 +1,120 @@
+"""Answer: the one shape of every estimate, in the library, SQL, REST, the command line and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Answer", "Ranking"]
+
+Number = int | float
+Values = Number | NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """An estimate with the interval that holds the truth.
+
+    The truth over the events that the sketch has seen lies in `[low, high]` with probability at least
+    `confidence`, for each question by itself; 1.0 means always. Bounds come from what the sketch knows (its
+    size, its contents, its merge history), never from a formula that a merge made false.
+
+    Parameters
+    ----------
+    value, low, high
+        Numbers, or arrays of equal length when an array of keys was asked about.
+    confidence
+        One minus delta, the probability of failure.
+    epsilon
+        The error that the sketch's size promises, in the unit that its class documents.
+    window
+        `(start, end)` in ticks, or None for the whole history.
+    sites, missing
+        The sites that are in the answer, and those that should be and are not.
+
+    Examples
+    --------
+    >>> answer = Answer(value=10, low=8, high=10, confidence=0.99, epsilon=0.01)
+    >>> 9 in answer, 7 in answer
+    (True, False)
+    >>> print(answer)
+    10 in [8, 10] with confidence 0.99
+    """
+
+    value: Values
+    low: Values
+    high: Values
+    confidence: float
+    epsilon: float
+    window: tuple[int, int] | None = None
+    sites: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def holds(self, truth: Any) -> Any:
+        """Whether the truth lies in the interval: a bool, or an array of them."""
+        inside = (np.asarray(self.low) <= truth) & (np.asarray(truth) <= self.high)
+        return bool(inside) if np.ndim(inside) == 0 else inside
+
+    def __contains__(self, truth: object) -> bool:
+        return bool(np.all(self.holds(truth)))
+
+    def __len__(self) -> int:
+        if not isinstance(self.value, np.ndarray):
+            raise TypeError("this Answer is to one question: it has no length; ask with an array of keys")
+        return len(self.value)
+
+    def __getitem__(self, index: int) -> Answer:
+        if not isinstance(self.value, np.ndarray):
+            raise TypeError("this Answer is to one question: it has no parts; ask with an array of keys")
+        value, low, high = (np.asarray(part)[index].item() for part in (self.value, self.low, self.high))
+        return Answer(value, low, high, self.confidence, self.epsilon, self.window, self.sites, self.missing)
+
+    def __iter__(self) -> Iterator[Answer]:
+        return (self[index] for index in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Answer):
+            return NotImplemented
+        return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+
+    __hash__ = None  # type: ignore[assignment]  # array fields cannot be hashed
+
+    def __str__(self) -> str:
+        return f"{self.value} in [{self.low}, {self.high}] with confidence {self.confidence:g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain Python values, ready for JSON.
+
+        >>> Answer(3, 3, 3, 1.0, 0.0).to_dict()["value"]
+        3
+        """
+        return {
+            field.name: value.tolist() if isinstance(value, np.ndarray) else value
+            for field in fields(self)
+            for value in (getattr(self, field.name),)
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """Keys with the answer for each, heaviest first; `note` says why there may be fewer than were asked for.
+
+    >>> answers = Answer(np.array([5]), np.array([4]), np.array([5]), confidence=1.0, epsilon=0.1)
+    >>> ranking = Ranking(("a",), answers, note="only 1 key was seen")
+    >>> [(key, answer.low) for key, answer in ranking]
+    [('a', 4)]
+    """
+
+    keys: tuple[Any, ...]
+    answers: Answer
+    note: str = ""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[tuple[Any, Answer]]:
+        return zip(self.keys, self.answers, strict=True)

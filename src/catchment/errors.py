@@ -1,0 +1,95 @@
+"""Every error that catchment raises on purpose.
+
+    CatchmentError                 the root: catch this to catch them all
+    ├── ParameterError             a parameter outside its limits, when a thing is built
+    ├── InputError                 events that cannot be taken; nothing was changed
+    │   ├── KeyTypeError           keys of a type that has no one hash
+    │   ├── NullKeyError           a null among the keys
+    │   └── WeightError            weights or values that would break a guarantee
+    ├── MergeError                 partners that do not fit (seed, shape, kind)
+    ├── QueryError                 a question that this sketch cannot answer
+    ├── BytesError                 bytes that are not one whole sketch
+    │   ├── DamagedBytesError      cut short, altered, or contradicting themselves
+    │   └── UnknownFormatError     a magic, version, family or flag from elsewhere
+    └── NameNotFoundError          no experiment, benchmark or file of that name
+
+A message says what was wrong, names the value, and ends with the cure.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BytesError",
+    "CatchmentError",
+    "DamagedBytesError",
+    "InputError",
+    "KernelCacheWarning",
+    "KeyTypeError",
+    "MergeError",
+    "NameNotFoundError",
+    "NullKeyError",
+    "ParameterError",
+    "QueryError",
+    "UnknownFormatError",
+    "WeightError",
+]
+
+
+class CatchmentError(Exception):
+    """The root of the tree; `problem` says what was wrong, `cure` what to do about it."""
+
+    def __init__(self, problem: str, cure: str) -> None:
+        super().__init__(problem, cure)
+        self.problem = problem
+        self.cure = cure
+
+    def __str__(self) -> str:
+        return f"{self.problem}: {self.cure}"
+
+
+class ParameterError(CatchmentError, ValueError):
+    """A parameter outside its limits."""
+
+
+class InputError(CatchmentError, ValueError):
+    """Events that cannot be taken; the sketch is as it was."""
+
+
+class KeyTypeError(InputError, TypeError):
+    """Keys of a type that has no one hash."""
+
+
+class NullKeyError(InputError):
+    """A null among the keys."""
+
+
+class WeightError(InputError):
+    """Weights or values that would break a guarantee."""
+
+
+class MergeError(CatchmentError, ValueError):
+    """Partners that do not fit."""
+
+
+class QueryError(CatchmentError, ValueError):
+    """A question that this sketch cannot answer."""
+
+
+class BytesError(CatchmentError, ValueError):
+    """Bytes that are not one whole sketch."""
+
+
+class DamagedBytesError(BytesError):
+    """Bytes cut short, altered, or contradicting themselves."""
+
+
+class UnknownFormatError(BytesError):
+    """A magic, version, family or flag that this version does not know."""
+
+
+class NameNotFoundError(CatchmentError, LookupError):
+    """No experiment, benchmark or file of that name."""
+
+
+class KernelCacheWarning(UserWarning):
+    """Compiled kernels cannot be kept, so every process compiles them again."""

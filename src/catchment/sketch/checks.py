@@ -1,0 +1,75 @@
+"""What every sketch asks of its parameters, weights and values, with one wording of the refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.errors import ParameterError, WeightError
+
+__all__ = ["MASS_LIMIT", "as_integers", "as_weights", "check_choice", "check_fraction", "check_mass", "check_whole"]
+
+I64 = NDArray[np.int64]
+
+MASS_LIMIT = 2**62
+"""No total of weights may pass this, so that no counter of int64 can overflow, even doubled."""
+
+
+def check_fraction(name: str, value: float) -> float:
+    """A number strictly between 0 and 1."""
+    if not (isinstance(value, (int, float, np.floating)) and 0 < value < 1):
+        raise ParameterError(f"{name}={value!r}", f"give a number between 0 and 1, such as {name}=0.01")
+    return float(value)
+
+
+def check_whole(name: str, value: int, low: int, high: int) -> int:
+    """An integer in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
+        raise ParameterError(f"{name}={value!r}", f"give an integer from {low} to {high}")
+    return int(value)
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise ParameterError(f"{name}={value!r}", f"give one of {', '.join(map(repr, choices))}")
+    return value
+
+
+def as_integers(name: str, values: Any, count: int) -> I64:
+    """One int64 for each of `count` keys; a single one is repeated."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" and array.size:
+        raise WeightError(
+            f"{name} of type {array.dtype}", "give integers; scale fractions, for instance to microseconds"
+        )
+    if array.dtype.kind == "u" and array.size and int(array.max()) >= MASS_LIMIT:
+        raise WeightError(f"{name} up to {array.max()}", f"keep each below 2^62 = {MASS_LIMIT}")
+    if array.ndim == 0:
+        return np.full(count, array, dtype=np.int64)
+    if array.shape != (count,):
+        raise WeightError(f"{name} of shape {array.shape} for {count} keys", "give one for each key, or a single one")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def as_weights(weights: Any, count: int, *, signed: bool = False) -> I64:
+    """One weight for each key; negative ones only where the sketch can take things back."""
+    array = as_integers("weights", weights, count)
+    if not signed and array.size and int(array.min()) < 0:
+        raise WeightError(f"the weight {array.min()} is negative", "this sketch cannot take events back; FastAMS can")
+    return array
+
+
+def check_mass(name: str, before: int, added: I64, repeats: I64 | None = None) -> int:
+    """`before` plus the sum of |added|, each as often as `repeats` says; refused, before anything can overflow,
+    when it would pass the limit.
+    """
+    times = np.ones(1, dtype=np.int64) if repeats is None else repeats
+    after = before + float((np.abs(added.astype(np.float64)) * times).sum())
+    if after >= MASS_LIMIT:
+        raise WeightError(
+            f"{name} would bring the total to {after:.3g}",
+            f"keep it below 2^62 = {MASS_LIMIT}, for instance by a coarser unit",
+        )
+    return before + int((np.abs(added) * times).sum())

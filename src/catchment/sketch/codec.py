@@ -1,0 +1,150 @@
+"""The bytes of a sketch: written once, readable for ever, and never trusted when read.
+
+    magic "CTCH" · version u8 · family u8 · flags u16 · parameters' length u32 · payload's length u64
+    parameters · payload · CRC-32C of all before it u32
+
+All little-endian. The reader checks every length before it takes memory. Arrays are packed by patched frame of
+reference (kernel/packing.py), which could blow a few bytes up to any size, so an array of more than `FREE_CELLS`
+cells spends at least a bit on each: what is read takes at most the larger of 8 * FREE_CELLS bytes and 64 times the
+length of the bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.errors import DamagedBytesError, UnknownFormatError
+from catchment.kernel.checksum import crc32c
+from catchment.kernel.packing import count_bit_lengths, pack_bits, patch_values, unpack_bits
+
+__all__ = ["FREE_CELLS", "Reader", "Writer", "open_envelope", "seal_envelope"]
+
+MAGIC = b"CTCH"
+VERSION = 1
+FREE_CELLS = 1 << 22
+
+_HEADER = struct.Struct("<4sBBHIQ")
+_CHECKSUM = struct.Struct("<I")
+_FRAME = struct.Struct("<qBI")
+_PATCH_BYTES = 12
+
+_AGAIN = "fetch the bytes again from where they were written"
+
+
+def seal_envelope(family: int, parameters: bytes, payload: bytes) -> bytes:
+    """One whole serialised sketch."""
+    header = _HEADER.pack(MAGIC, VERSION, family, 0, len(parameters), len(payload))
+    body = b"".join((header, parameters, payload))
+    return body + _CHECKSUM.pack(crc32c(np.frombuffer(body, dtype=np.uint8)))
+
+
+def open_envelope(blob: bytes | bytearray | memoryview) -> tuple[int, Reader, Reader]:
+    """The family of a serialised sketch, its parameters and its payload; raise a `BytesError` if it is not whole."""
+    view = memoryview(blob).cast("B")
+    if view[: len(MAGIC)] != MAGIC[: len(view)]:
+        raise UnknownFormatError(f"the bytes start with {bytes(view[:4])!r}, not {MAGIC!r}", "this is not a sketch")
+    if len(view) < _HEADER.size + _CHECKSUM.size:
+        raise DamagedBytesError(f"{len(view)} bytes are too few for a sketch", _AGAIN)
+    _, version, family, flags, parameters, payload = _HEADER.unpack_from(view)
+    if version != VERSION:
+        raise UnknownFormatError(f"format version {version}", f"this catchment reads version {VERSION}: upgrade it")
+    if flags:
+        raise UnknownFormatError(f"unknown flags {flags:#06x}", "upgrade catchment to the version that wrote this")
+    stated = _HEADER.size + parameters + payload + _CHECKSUM.size
+    if stated != len(view):
+        raise DamagedBytesError(f"{len(view)} bytes where the header states {stated}", _AGAIN)
+    (checksum,) = _CHECKSUM.unpack_from(view, stated - _CHECKSUM.size)
+    if checksum != crc32c(np.frombuffer(view[: -_CHECKSUM.size], dtype=np.uint8)):
+        raise DamagedBytesError("the checksum does not match: some byte was altered", _AGAIN)
+    middle = _HEADER.size + parameters
+    return family, Reader(view[_HEADER.size : middle]), Reader(view[middle : middle + payload])
+
+
+class Writer:
+    """Collects the parts of a payload."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def numbers(self, layout: str, *values: float) -> None:
+        self._parts.append(struct.pack("<" + layout, *values))
+
+    def raw(self, data: bytes | memoryview | NDArray[Any]) -> None:
+        self._parts.append(bytes(data))
+
+    def integers(self, values: NDArray[Any]) -> None:
+        """Integers of any type up to 64 bits, in the fewest bits; the reader must know how many there are."""
+        flat = np.ascontiguousarray(values).reshape(-1)
+        base = int(flat.min()) if flat.size else 0
+        if flat.dtype.kind == "u":  # a base above 2^63 - 1 would not fit its field; from zero then
+            base = min(base, 2**63 - 1)
+        # Distances are taken modulo 2^64, so the widest spread of int64 fits too.
+        distances = flat.astype(np.uint64) - np.uint64(base % 2**64)
+        width, patches = _cheapest_width(distances)
+        packed = np.zeros((flat.size * width + 7) // 8, dtype=np.uint8)
+        pack_bits(distances, width, packed)
+        positions, patched = np.empty(patches, dtype=np.uint32), np.empty(patches, dtype=np.uint64)
+        patch_values(distances, width, positions, patched)
+        self._parts += [_FRAME.pack(base, width, patches), packed.tobytes(), positions.tobytes(), patched.tobytes()]
+
+    def getvalue(self) -> bytes:
+        return b"".join(self._parts)
+
+
+def _cheapest_width(distances: NDArray[np.uint64]) -> tuple[int, int]:
+    """The width with the fewest bytes in all, the smaller of two equal ones, and how many values it leaves out."""
+    lengths = np.zeros(65, dtype=np.int64)
+    count_bit_lengths(distances, lengths)
+    left_out = distances.size - np.cumsum(lengths)
+    cost = (distances.size * np.arange(65) + 7) // 8 + left_out * _PATCH_BYTES
+    smallest = 1 if distances.size > FREE_CELLS else 0
+    width = smallest + int(np.argmin(cost[smallest:]))
+    return width, int(left_out[width])
+
+
+class Reader:
+    """Takes a payload apart; anything that does not add up is a `DamagedBytesError`."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+        self._at = 0
+
+    def _take(self, size: int) -> memoryview:
+        left = len(self._view) - self._at
+        if size > left:
+            raise DamagedBytesError(f"{size} bytes are needed where {left} are left", _AGAIN)
+        self._at += size
+        return self._view[self._at - size : self._at]
+
+    def numbers(self, layout: str) -> tuple[Any, ...]:
+        form = struct.Struct("<" + layout)
+        return form.unpack(self._take(form.size))
+
+    def raw(self, size: int) -> memoryview:
+        return self._take(size)
+
+    def integers(self, count: int, dtype: type[np.integer[Any]], *, low: int, high: int) -> NDArray[Any]:
+        """`count` integers, each within [low, high]."""
+        base, width, patches = _FRAME.unpack(self._take(_FRAME.size))
+        if width > 64 or patches > count or (width == 0 and count > FREE_CELLS):
+            raise DamagedBytesError(f"an array of {count} in {width} bits with {patches} patches", _AGAIN)
+        packed = np.frombuffer(self._take((count * width + 7) // 8), dtype=np.uint8)
+        positions = np.frombuffer(self._take(4 * patches), dtype=np.uint32)
+        patched = np.frombuffer(self._take(8 * patches), dtype=np.uint64)
+        if patches and (int(positions[-1]) >= count or bool(np.any(positions[1:] <= positions[:-1]))):
+            raise DamagedBytesError("patches out of order or out of place", _AGAIN)
+        distances = np.empty(count, dtype=np.uint64)
+        unpack_bits(packed, width, distances)
+        distances[positions] = patched
+        furthest = int(distances.max()) if count else 0
+        if count and not (low <= base and base + furthest <= high):
+            raise DamagedBytesError(f"values up to {base + furthest} outside [{low}, {high}]", _AGAIN)
+        return (distances + np.uint64(base % 2**64)).astype(dtype)
+
+    def finish(self) -> None:
+        if self._at != len(self._view):
+            raise DamagedBytesError(f"{len(self._view) - self._at} bytes left over", _AGAIN)

@@ -1,0 +1,224 @@
+"""Keys of any kind, made one: a batch of hashes, and where needed the items themselves.
+
+A key is its xxh64 with seed 42, the value of Spark's `xxhash64`. Every integer type is widened to 64 bits first, so
+that 5 is one key whether it came as a Python int, an int32 column or a uint8 array; in Spark, cast to bigint before
+hashing. A string is its UTF-8 bytes, so "a" and b"a" are the same key, as they are in Spark. Nulls, floats, booleans
+and times are refused: they have no one hash that every side agrees on.
+
+Nothing here runs Python code per key: lists go through `join`, arrays and Arrow buffers through kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.errors import InputError, KeyTypeError, NullKeyError
+from catchment.kernel.hashing import SPARK_SEED, hash_bytes, hash_bytes_chained, hash_int64s, hash_int64s_chained
+
+__all__ = ["BINARY", "INTEGER", "TEXT", "KeyBatch", "as_keys", "hash_keys", "hash_pairs"]
+
+INTEGER, TEXT, BINARY = 0, 1, 2
+
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+U8 = NDArray[np.uint8]
+
+_CURE = "use integers, strings or bytes, or cast, for instance to str"
+_INT64_LIMIT = 2**63
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyBatch:
+    """Keys of one kind: integers as 8 bytes each, the rest as bytes with offsets; `scalar` when one came alone."""
+
+    kind: int
+    scalar: bool
+    data: U8
+    offsets: I64
+
+    @classmethod
+    def of_integers(cls, integers: I64, *, scalar: bool = False) -> KeyBatch:
+        return cls(INTEGER, scalar, integers.view(np.uint8), _NO_OFFSETS)
+
+    def __len__(self) -> int:
+        return self.data.size // 8 if self.kind == INTEGER else self.offsets.size - 1
+
+    def hashes(self) -> U64:
+        out = np.empty(len(self), dtype=np.uint64)
+        if self.kind == INTEGER:
+            hash_int64s(self.data.view(np.int64), SPARK_SEED, out)
+        else:
+            hash_bytes(self.data, self.offsets, SPARK_SEED, out)
+        return out
+
+    def chained(self, seeds: U64) -> U64:
+        """The hash of (what gave the seeds, this key), as Spark's `xxhash64(a, b)`."""
+        out = np.empty(len(self), dtype=np.uint64)
+        if self.kind == INTEGER:
+            hash_int64s_chained(self.data.view(np.int64), seeds, out)
+        else:
+            hash_bytes_chained(self.data, self.offsets, seeds, out)
+        return out
+
+    def spans(self, places: I64) -> tuple[I64, I64]:
+        """Where in `data` the keys at these places begin, and how long they are."""
+        if self.kind == INTEGER:
+            return places * 8, np.full(places.size, 8, dtype=np.int64)
+        return self.offsets[places], self.offsets[places + 1] - self.offsets[places]
+
+
+_NO_OFFSETS = np.zeros(0, dtype=np.int64)
+
+
+def hash_keys(keys: Any) -> tuple[U64, bool]:
+    """The hashes of keys, and whether it was one key by itself.
+
+    >>> hash_keys([1, 2])[0].tolist() == hash_keys(np.array([1, 2], dtype=np.int32))[0].tolist()
+    True
+    >>> hash_keys("a")
+    (array([9864288744972464332], dtype=uint64), True)
+    """
+    batch = as_keys(keys)
+    return batch.hashes(), batch.scalar
+
+
+def hash_pairs(keys: Any, attributes: Any) -> tuple[U64, U64]:
+    """The hashes of the keys, and of the pairs (key, attribute)."""
+    items, others = as_keys(keys), as_keys(attributes)
+    if len(items) != len(others):
+        raise InputError(f"{len(items)} keys with {len(others)} attributes", "give one attribute for each key")
+    hashes = items.hashes()
+    return hashes, others.chained(hashes)
+
+
+def as_keys(keys: Any) -> KeyBatch:
+    """Read keys of any accepted type; raise `KeyTypeError` or `NullKeyError` naming the first that cannot be."""
+    if isinstance(keys, (str, bytes, int, np.integer)) and not isinstance(keys, bool):
+        return _from_list([keys.item() if isinstance(keys, np.generic) else keys], scalar=True)
+    if keys is None:
+        raise NullKeyError("the key is null", "leave nulls out, or give them a name of their own")
+    if type(keys).__module__.split(".")[0] == "pyarrow":
+        return _from_arrow(keys)
+    if isinstance(keys, (list, tuple)):
+        return _from_list(keys)
+    if isinstance(keys, np.ndarray) or hasattr(keys, "__array__"):
+        return _from_numpy(np.asarray(keys))
+    raise KeyTypeError(f"keys of type {type(keys).__name__}", _CURE)
+
+
+def _from_numpy(keys: NDArray[Any]) -> KeyBatch:
+    if keys.ndim > 1:
+        raise KeyTypeError(f"an array of keys with shape {keys.shape}", "give one dimension, for instance with ravel()")
+    scalar = keys.ndim == 0
+    keys = np.atleast_1d(keys)
+    if keys.dtype.kind == "i":
+        return KeyBatch.of_integers(np.ascontiguousarray(keys, dtype=np.int64), scalar=scalar)
+    if keys.dtype.kind == "u":
+        if keys.size and int(keys.max()) >= _INT64_LIMIT:
+            raise KeyTypeError(f"the key {keys.max()} is above 2^63 - 1", "view the array as int64, or cast it to str")
+        return KeyBatch.of_integers(np.ascontiguousarray(keys, dtype=np.int64), scalar=scalar)
+    if keys.dtype.kind in "USTO":
+        return _from_list(keys.tolist(), scalar=scalar)
+    raise KeyTypeError(f"keys of type {keys.dtype}", _CURE)
+
+
+def _from_list(keys: Sequence[Any], *, scalar: bool = False) -> KeyBatch:
+    kinds = set(map(type, keys))
+    if kinds <= {int} or kinds <= {int, *_NUMPY_INTEGERS}:
+        return _from_integers(keys, scalar=scalar)
+    if kinds == {str}:
+        return _from_texts(keys, scalar=scalar)
+    if kinds == {bytes}:
+        data = np.frombuffer(b"".join(keys), dtype=np.uint8)
+        return KeyBatch(BINARY, scalar, data=data, offsets=_offsets(len, keys))
+    if kinds == {np.str_}:
+        return _from_texts(list(map(str, keys)), scalar=scalar)
+    raise _misfit(keys, kinds)
+
+
+_NUMPY_INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
+
+
+def _from_integers(keys: Sequence[int], *, scalar: bool) -> KeyBatch:
+    try:
+        return KeyBatch.of_integers(np.array(keys, dtype=np.int64), scalar=scalar)
+    except OverflowError:
+        outside = max(keys, key=abs)
+        raise KeyTypeError(f"the key {outside} does not fit in 64 bits with a sign", "cast it to str") from None
+
+
+def _from_texts(keys: Sequence[str], *, scalar: bool) -> KeyBatch:
+    text = "".join(keys)
+    try:
+        data = np.frombuffer(text.encode(), dtype=np.uint8)
+    except UnicodeEncodeError as problem:
+        raise KeyTypeError(
+            f"a key holds {text[problem.start]!r}, half of a surrogate pair, which UTF-8 cannot write",
+            "decode the text with errors='replace' first",
+        ) from None
+    offsets = _offsets(len, keys)
+    if not text.isascii():
+        # Characters to bytes: in UTF-8 a new character starts at every byte that is not 10xxxxxx.
+        starts = np.flatnonzero((data & 0xC0) != 0x80)
+        offsets = np.append(starts, len(data))[offsets]
+    return KeyBatch(TEXT, scalar, data=data, offsets=offsets)
+
+
+def _offsets(length: Callable[[Any], int], keys: Sequence[Any]) -> I64:
+    offsets = np.zeros(len(keys) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(length, keys), dtype=np.int64, count=len(keys)), out=offsets[1:])
+    return offsets
+
+
+def _misfit(keys: Sequence[Any], kinds: set[type]) -> InputError:
+    """Name the first key that spoils the batch."""
+    if type(None) in kinds:
+        place = next(compress(range(len(keys)), (key is None for key in keys)))
+        return NullKeyError(f"the key at position {place} is null", "leave nulls out, or give them a name of their own")
+    if float in kinds and any(key != key for key in keys if isinstance(key, float)):
+        place = next(i for i, key in enumerate(keys) if key != key)
+        return NullKeyError(f"the key at position {place} is NaN", "leave nulls out, or give them a name of their own")
+    allowed = (int, str, bytes, np.str_, *_NUMPY_INTEGERS)
+    for place, key in enumerate(keys):
+        if type(key) not in allowed:
+            return KeyTypeError(f"the key {key!r} at position {place} is of type {type(key).__name__}", _CURE)
+    names = sorted({kind.__name__ for kind in kinds})
+    return KeyTypeError(f"keys of mixed types {', '.join(names)}", "update once for each type")
+
+
+def _from_arrow(keys: Any) -> KeyBatch:
+    """Keys of a pyarrow Array, ChunkedArray or Scalar, read in place from its buffers."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(keys, pa.Scalar):
+        return as_keys(keys.as_py())
+    if isinstance(keys, pa.ChunkedArray):
+        keys = keys.combine_chunks()
+    if not isinstance(keys, pa.Array):
+        raise KeyTypeError(f"keys of type pyarrow.{type(keys).__name__}", "give one column of it")
+    if pa.types.is_null(keys.type) or keys.null_count:
+        place = pc.index(keys.is_null(), True).as_py()
+        raise NullKeyError(
+            f"the key at position {place} is null", "leave nulls out (drop_null), or give them a name of their own"
+        )
+    if pa.types.is_dictionary(keys.type):
+        keys = keys.dictionary_decode()
+    if pa.types.is_integer(keys.type):
+        return _from_numpy(keys.to_numpy(zero_copy_only=False))
+    text = pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type) or pa.types.is_string_view(keys.type)
+    binary = pa.types.is_binary(keys.type) or pa.types.is_large_binary(keys.type) or pa.types.is_binary_view(keys.type)
+    if not (text or binary or pa.types.is_fixed_size_binary(keys.type)):
+        raise KeyTypeError(f"keys of the Arrow type {keys.type}", _CURE)
+    keys = keys.cast(pa.large_string() if text else pa.large_binary())
+    _, offsets, data = keys.buffers()
+    places = np.frombuffer(offsets, dtype=np.int64) if offsets is not None and offsets.size else np.zeros(1, np.int64)
+    places = places[keys.offset : keys.offset + len(keys) + 1]
+    content = np.frombuffer(data, dtype=np.uint8) if data is not None else np.zeros(0, dtype=np.uint8)
+    return KeyBatch(TEXT if text else BINARY, scalar=False, data=content, offsets=places)

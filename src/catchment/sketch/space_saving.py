@@ -1,0 +1,251 @@
+"""Space Saving: which keys are the heaviest? With the keys themselves, and bounds that never fail."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.answer import Answer, Ranking
+from catchment.errors import DamagedBytesError, ParameterError, QueryError
+from catchment.kernel.space_saving import build_index, find_slots, update_space_saving
+from catchment.sketch.base import Sketch
+from catchment.sketch.checks import MASS_LIMIT, as_weights, check_choice, check_fraction, check_mass, check_whole
+from catchment.sketch.codec import Reader, Writer
+from catchment.sketch.items import ItemStore
+from catchment.sketch.keys import as_keys, hash_keys
+
+__all__ = ["SpaceSaving"]
+
+I64 = NDArray[np.int64]
+
+NO_FALSE_POSITIVES = "no_false_positives"
+NO_FALSE_NEGATIVES = "no_false_negatives"
+
+
+class SpaceSaving(Sketch):
+    """The `capacity` heaviest keys, each with a count that is never too low and a known most it can be too high.
+
+    **Guarantee.** Always, with N the total weight: for a key that is kept, `count - error <= f <= count`; for one
+    that is not, `f <= floor`; error and floor are at most `epsilon * N`, epsilon = 1/(capacity + 1). So every key
+    with f > epsilon * N is kept. It stays so after any tree of merges.
+
+    *Proof.* Write c for a kept count and F for the floor. (1) c - error is weight that was counted while the key was
+    kept. A key that enters with weight w gets c = F + w and error F, and by induction had f <= F before. (2) Claim:
+    (capacity + 1) F + sum(c - F) <= N. A hit adds w to both sides. A key that enters when all slots are taken makes
+    capacity + 1 values c - F; the smallest, t, is dropped, its count being the new floor F + t: the floor's term
+    grows by (capacity + 1) t while each of the capacity + 1 values loses t, and the dropped one is then zero. (3)
+    Merging adds counts, with the floor of a part for a key that it lacks, adds errors likewise, and floors; keeps the
+    `capacity` largest, and makes the largest count that is dropped the floor: the same step with more than one key
+    over, each of which loses at least what the smallest kept one does. (2) then gives F <= N/(capacity + 1).
+
+    Between two equal counts the smaller hash goes first, so the state is a function of the events in their order.
+    This is Space Saving with its floor kept apart from the smallest counter, the form in which it equals Misra-Gries
+    (Agarwal et al., 2013) and in which merging costs nothing: with the smallest counter as floor, a merge would
+    forget how little the absent keys can weigh.
+
+    Two keys are the same if their 64-bit hashes are: never for integers, and for n distinct strings with probability
+    at most n^2/2^65 for any pair at all.
+
+    **Where a simpler one wins.** When the distinct keys fit in memory, a group-by is exact.
+
+    Parameters
+    ----------
+    epsilon
+        The largest error as a fraction of the total weight. `delta` does not appear: nothing is random.
+
+    Examples
+    --------
+    >>> sketch = SpaceSaving(epsilon=0.1)
+    >>> sketch.update(["a"] * 5 + ["b"] * 3 + ["c"])
+    >>> [(key, answer.value) for key, answer in sketch.top(2)]
+    [('a', 5), ('b', 3)]
+    >>> sketch.heavy_hitters(phi=0.5).keys
+    ('a',)
+
+    References
+    ----------
+    A. Metwally, D. Agrawal, A. El Abbadi: Efficient computation of frequent and top-k elements, ICDT 2005.
+    P. Agarwal, G. Cormode, Z. Huang, J. Phillips, Z. Wei, K. Yi: Mergeable summaries, TODS 38(4), 2013.
+    """
+
+    family: ClassVar[int] = 3
+    linear: ClassVar[bool] = False
+    measures = {"estimate": "frequency", "total": "total"}
+    _layout = {"capacity": "I"}
+
+    capacity: int
+
+    def __init__(self, epsilon: float = 0.001) -> None:
+        self._configure(**self.suggest(epsilon))
+        self._clear()
+
+    @classmethod
+    def suggest(cls, epsilon: float, delta: float = 0.01) -> dict[str, int]:
+        """The capacity for an error of epsilon; delta is accepted for uniformity and changes nothing.
+
+        >>> SpaceSaving.suggest(0.001)
+        {'capacity': 999}
+        """
+        return {"capacity": max(1, math.ceil(1 / check_fraction("epsilon", epsilon) - 1e-9) - 1)}
+
+    def _configure(self, *, capacity: int) -> None:
+        self.capacity = check_whole("capacity", capacity, 1, 2**26)
+
+    def _clear(self) -> None:
+        self._allocate()
+        self._items = ItemStore(self.capacity)
+        self._used, self._floor, self._total = 0, 0, 0
+
+    def _allocate(self) -> None:
+        self._hashes = np.zeros(self.capacity, dtype=np.uint64)
+        self._counts = np.zeros(self.capacity, dtype=np.int64)
+        self._errors = np.zeros(self.capacity, dtype=np.int64)
+        self._ranks = np.zeros(self.capacity, dtype=np.int64)
+        self._heap = np.zeros(self.capacity, dtype=np.int32)
+        self._table = np.full(1 << (2 * self.capacity - 1).bit_length(), -1, dtype=np.int32)
+
+    @property
+    def epsilon(self) -> float:
+        return 1 / (self.capacity + 1)
+
+    @property
+    def guarantee(self) -> str:
+        return f"truth in [count - error, count], error <= {self.epsilon:.3g} * total, always"
+
+    def update(self, keys: Any, *, weights: Any = 1) -> None:
+        """Count each key once, or by its weight: integers, not negative."""
+        batch = as_keys(keys)
+        if isinstance(weights, int) and weights == 1:
+            shares, total = np.ones(1, dtype=np.int64), self._total + len(batch)
+        else:
+            shares = as_weights(weights, len(batch))
+            total = check_mass("weights", self._total, shares)
+        origin = np.full(self.capacity, -1, dtype=np.int64)
+        used, floor = update_space_saving(
+            self._hashes, self._counts, self._errors, self._table, self._heap, self._ranks,
+            self._used, self._floor, batch.hashes(), shares, origin,
+        )  # fmt: skip
+        claimed = np.flatnonzero(origin >= 0)
+        if claimed.size:
+            self._items.put(claimed, batch, origin[claimed])
+        self._used, self._floor, self._total = int(used), int(floor), total
+
+    def estimate(self, keys: Any) -> Answer:
+        """How often each key was seen: its count, or 0 for a key that is not kept, whose `high` is the floor."""
+        hashes, scalar = hash_keys(keys)
+        slots = np.empty(hashes.size, dtype=np.int64)
+        find_slots(self._table, self._hashes, hashes, slots)
+        kept = slots >= 0
+        value = np.where(kept, self._counts[slots], 0)
+        low = np.where(kept, self._counts[slots] - self._errors[slots], 0)
+        high = np.where(kept, value, self._floor)
+        if scalar:
+            return self._answer(value.item(), low.item(), high.item())
+        return self._answer(value, low, high)
+
+    def top(self, k: int) -> Ranking:
+        """The k keys with the largest counts; fewer when fewer are kept, and the note says why."""
+        check_whole("k", k, 1, 2**31)
+        slots = self._ordered_slots()[:k]
+        note = ""
+        if slots.size < k:
+            seen = (
+                "seen" if self._floor == 0 else f"kept, being the capacity; build with epsilon below {1 / (k + 1):.2g}"
+            )
+            note = f"only {slots.size} keys were {seen}"
+        return self._ranking(slots, note)
+
+    def heavy_hitters(
+        self, phi: float | None = None, *, count: int | None = None, mode: str = NO_FALSE_NEGATIVES
+    ) -> Ranking:
+        """The keys with frequency at least `phi * N`, or at least `count`.
+
+        `no_false_negatives` returns every such key, and maybe some below; `no_false_positives` returns only such
+        keys, and maybe not all. The first needs a threshold above the floor, or raises `QueryError`.
+        """
+        check_choice("mode", mode, (NO_FALSE_NEGATIVES, NO_FALSE_POSITIVES))
+        threshold = self._threshold(phi, count)
+        if mode == NO_FALSE_NEGATIVES and threshold <= self._floor:
+            raise QueryError(
+                f"keys up to a frequency of {self._floor} may be missing here, and the threshold is {threshold:g}",
+                f"ask for more, or build with an epsilon below {threshold / max(self._total, 1):.3g}",
+            )
+        slots = self._ordered_slots()
+        sure = self._counts[slots] - (self._errors[slots] if mode == NO_FALSE_POSITIVES else 0)
+        return self._ranking(slots[sure >= threshold], "")
+
+    def _threshold(self, phi: float | None, count: int | None) -> float:
+        if (phi is None) == (count is None):
+            raise ParameterError(f"phi={phi!r} and count={count!r}", "give exactly one of them")
+        if count is not None:
+            return check_whole("count", count, 1, MASS_LIMIT)
+        # At least 1: on an empty sketch nothing is heavy.
+        return max(check_fraction("phi", phi if phi is not None else 0.0) * self._total, 1)
+
+    def total(self) -> Answer:
+        """The sum of all weights, exactly."""
+        return self._answer(self._total, self._total, self._total)
+
+    def _ordered_slots(self) -> I64:
+        """Heaviest first, equal ones by hash: the canonical order."""
+        return np.lexsort((self._hashes[: self._used], -self._counts[: self._used]))
+
+    def _ranking(self, slots: I64, note: str) -> Ranking:
+        counts = self._counts[slots]
+        return Ranking(self._items.get(slots), self._answer(counts, counts - self._errors[slots], counts), note)
+
+    def _answer(self, value: Any, low: Any, high: Any) -> Answer:
+        return Answer(value, low, high, confidence=1.0, epsilon=self.epsilon)
+
+    def _absorb(self, others: list[SpaceSaving]) -> None:
+        """Add counts over the union of the keys and keep the largest: all parts at once, so their order is free."""
+        parts = [self.copy(), *others]
+        total = check_mass("merging", self._total, np.array([other._total for other in others], dtype=np.int64))
+        union = np.unique(np.concatenate([part._hashes[: part._used] for part in parts]))
+        counts, errors = np.zeros((2, union.size), dtype=np.int64)
+        source, slot_there = np.zeros((2, union.size), dtype=np.int64)
+        for number, part in enumerate(parts):
+            slots = np.empty(union.size, dtype=np.int64)
+            find_slots(part._table, part._hashes, union, slots)
+            kept = slots >= 0
+            counts += np.where(kept, part._counts[slots], part._floor)
+            errors += np.where(kept, part._errors[slots], part._floor)
+            source[kept], slot_there[kept] = number, slots[kept]
+        order = np.lexsort((union, -counts))
+        best, dropped = order[: self.capacity], order[self.capacity :]
+        self._clear()
+        self._used, self._total = best.size, total
+        self._floor = max([sum(part._floor for part in parts), *counts[dropped[:1]].tolist()])
+        self._hashes[: best.size], self._counts[: best.size] = union[best], counts[best]
+        self._errors[: best.size] = errors[best]
+        for number, part in enumerate(parts):
+            chosen = np.flatnonzero(source[best] == number)
+            self._items.copy_from(part._items, slot_there[best][chosen], chosen)
+        self._index()
+
+    def _index(self) -> None:
+        build_index(self._table, self._heap, self._ranks, self._hashes, self._counts, self._used)
+
+    def _write(self, writer: Writer) -> None:
+        slots = self._ordered_slots()
+        writer.numbers("qqI", self._total, self._floor, self._used)
+        writer.integers(self._counts[slots])
+        writer.integers(self._errors[slots])
+        self._items.write(writer, slots)
+
+    def _read(self, reader: Reader) -> None:
+        self._total, self._floor, self._used = reader.numbers("qqI")
+        if self._used > self.capacity or not 0 <= self._floor <= self._total:
+            raise DamagedBytesError(f"{self._used} items, floor {self._floor}", "fetch the bytes again")
+        counts = reader.integers(self._used, np.int64, low=1, high=MASS_LIMIT)
+        errors = reader.integers(self._used, np.int64, low=0, high=MASS_LIMIT)
+        self._items = ItemStore.read(reader, self.capacity, self._used)
+        self._allocate()
+        self._counts[: self._used], self._errors[: self._used] = counts, errors
+        self._hashes[: self._used] = self._items.hashes(np.arange(self._used))
+        if np.unique(self._hashes[: self._used]).size != self._used or np.any(errors >= counts):
+            raise DamagedBytesError("an item twice, or an error above its count", "fetch the bytes again")
+        self._index()
