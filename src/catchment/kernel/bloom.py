@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from catchment.kernel.compile import kernel
 from catchment.kernel.hashing import column_of
 
-__all__ = ["set_bits", "test_bits"]
+__all__ = ["look_up_bits", "set_bits"]
 
 U64 = NDArray[np.uint64]
 
@@ -26,7 +26,7 @@ def set_bits(words: U64, bits: np.uint64, rows: U64, hashes: U64) -> None:
 
 
 @kernel
-def test_bits(words: U64, bits: np.uint64, rows: U64, hashes: U64, out: NDArray[np.bool_]) -> None:
+def look_up_bits(words: U64, bits: np.uint64, rows: U64, hashes: U64, out: NDArray[np.bool_]) -> None:
     for i in range(hashes.size):
         found = True
         for row in range(rows.size):

@@ -38,8 +38,8 @@ _DIGEST = _sources_digest()
 def kernel(function: F) -> F:
     """Compile `function` with numba on first call and keep the result in numba's cache directory.
 
-    Where no cache directory can be written, the kernel still works, but every process compiles it again: a
-    `KernelCacheWarning` says so, once.
+    numba tries NUMBA_CACHE_DIR, then `__pycache__` beside the source, then the user's cache. Where none can be
+    written, the kernel still works, but every process compiles it again: a `KernelCacheWarning` says so, once.
     """
     try:
         compiled = numba.njit(cache=True, **_OPTIONS)(function)
@@ -47,32 +47,7 @@ def kernel(function: F) -> F:
         _warn_once(str(problem))
         return cast(F, numba.njit(**_OPTIONS)(function))
     compiled._cache._cache_file._source_stamp = _DIGEST
-    if not _writable(Path(compiled._cache.cache_path)):
-        _warn_once(f"{compiled._cache.cache_path} cannot be written")
     return cast(F, compiled)
-
-
-def _writable(folder: Path) -> bool:
-    """Whether a file can be made there; trying is the only test that is right for root and read-only mounts."""
-    global _checked_folder, _checked_result
-    if folder != _checked_folder:
-        _checked_folder, _checked_result = folder, _try_to_write(folder)
-    return _checked_result
-
-
-_checked_folder: Path | None = None
-_checked_result = True
-
-
-def _try_to_write(folder: Path) -> bool:
-    probe = folder / ".catchment-cache-probe"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink(missing_ok=True)
-    except OSError:
-        return False
-    return True
 
 
 def _warn_once(problem: str) -> None:

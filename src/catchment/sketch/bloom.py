@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from catchment.answer import Answer
 from catchment.errors import DamagedBytesError
-from catchment.kernel.bloom import set_bits, test_bits
+from catchment.kernel.bloom import look_up_bits, set_bits
 from catchment.kernel.hashing import multipliers
 from catchment.sketch.base import Sketch
 from catchment.sketch.bounds import bisect
 from catchment.sketch.checks import check_fraction, check_whole
 from catchment.sketch.codec import Reader, Writer
-from catchment.sketch.keys import hash_keys
+from catchment.sketch.keys import as_keys, hash_keys
 
 __all__ = ["BloomFilter"]
 
@@ -117,14 +117,14 @@ class BloomFilter(Sketch):
 
     def update(self, keys: Any) -> None:
         """Add the keys to the set."""
-        hashes, _ = hash_keys(keys)
-        set_bits(self._words, np.uint64(self.bits), self._rows, hashes)
+        for block in as_keys(keys).blocks():
+            set_bits(self._words, np.uint64(self.bits), self._rows, block.hashes())
 
     def contains(self, keys: Any) -> bool | NDArray[np.bool_]:
         """Whether each key may have been added: a bool for one key, an array for many; False is certain."""
         hashes, scalar = hash_keys(keys)
         found = np.empty(hashes.size, dtype=np.bool_)
-        test_bits(self._words, np.uint64(self.bits), self._rows, hashes, found)
+        look_up_bits(self._words, np.uint64(self.bits), self._rows, hashes, found)
         return bool(found[0]) if scalar else found
 
     def _bits_set(self) -> int:

@@ -15,7 +15,7 @@ from catchment.kernel.hashing import multipliers
 from catchment.sketch.base import Sketch
 from catchment.sketch.checks import MASS_LIMIT, as_weights, check_fraction, check_mass, check_whole
 from catchment.sketch.codec import Reader, Writer
-from catchment.sketch.keys import hash_keys
+from catchment.sketch.keys import as_keys, hash_keys
 
 __all__ = ["CountMin"]
 
@@ -128,12 +128,13 @@ class CountMin(Sketch):
 
     def update(self, keys: Any, *, weights: Any = 1) -> None:
         """Count each key once, or by its weight: integers, not negative."""
-        hashes, _ = hash_keys(keys)
+        batch = as_keys(keys)
         if isinstance(weights, int) and weights == 1 and not self.conservative:
-            add_ones(self._cells, self._rows, hashes)
-            self._total, self._slack = self._total + hashes.size, None
+            for block in batch.blocks():
+                add_ones(self._cells, self._rows, block.hashes())
+            self._total, self._slack = self._total + len(batch), None
         else:
-            self._add(hashes, as_weights(weights, hashes.size))
+            self._add(batch.hashes(), as_weights(weights, len(batch)))
 
     def _add(self, hashes: U64, weights: I64) -> None:
         total = check_mass("weights", self._total, weights)

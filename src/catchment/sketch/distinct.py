@@ -17,7 +17,7 @@ from catchment.errors import InputError
 from catchment.kernel.hashing import multipliers
 from catchment.sketch.base import Sketch
 from catchment.sketch.checks import check_choice, check_fraction, check_whole
-from catchment.sketch.keys import hash_keys, hash_pairs
+from catchment.sketch.keys import as_keys, hash_pairs
 
 __all__ = ["DistinctCounter"]
 
@@ -47,7 +47,11 @@ class DistinctCounter(Sketch):
         if (attributes is None) == (self.by == "pair"):
             given = "no attributes" if attributes is None else "attributes"
             raise InputError(f'{given} for a sketch by="{self.by}"', 'count pairs with by="pair", items with by="item"')
-        self._add(hash_keys(keys)[0] if attributes is None else hash_pairs(keys, attributes)[1])
+        if attributes is not None:
+            self._add(hash_pairs(keys, attributes)[1])
+        else:
+            for block in as_keys(keys).blocks():
+                self._add(block.hashes())
 
     @abstractmethod
     def _add(self, hashes: U64) -> None:

@@ -15,7 +15,7 @@ from catchment.sketch.base import Sketch
 from catchment.sketch.bounds import median_row_failure
 from catchment.sketch.checks import MASS_LIMIT, as_weights, check_fraction, check_mass, check_whole
 from catchment.sketch.codec import Reader, Writer
-from catchment.sketch.keys import hash_keys
+from catchment.sketch.keys import as_keys, hash_keys
 
 __all__ = ["FastAMS"]
 
@@ -115,13 +115,15 @@ class FastAMS(Sketch):
 
     def update(self, keys: Any, *, weights: Any = 1) -> None:
         """Add each key's weight to its frequency; weights are integers of either sign."""
-        hashes, _ = hash_keys(keys)
+        batch = as_keys(keys)
         if isinstance(weights, int) and weights == 1:
-            shares, mass, net = np.ones(1, dtype=np.int64), self._mass + hashes.size, hashes.size
+            mass, net = self._mass + len(batch), len(batch)
+            for block in batch.blocks():
+                add_signed(self._cells, self._rows, block.hashes(), np.ones(1, dtype=np.int64))
         else:
-            shares = as_weights(weights, hashes.size, signed=True)
+            shares = as_weights(weights, len(batch), signed=True)
             mass, net = check_mass("weights", self._mass, shares), int(shares.sum())
-        add_signed(self._cells, self._rows, hashes, shares)
+            add_signed(self._cells, self._rows, batch.hashes(), shares)
         self._mass, self._total = mass, self._total + net
 
     def estimate(self, keys: Any) -> Answer:

@@ -105,7 +105,7 @@ class FMSketch(DistinctCounter):
             return 0.0, 0, 0
         mean, radius = self._mean_place(), self._radius(delta)
         low, high = _items_for(mean - radius), _items_for(mean + radius)
-        return _items_for(mean), max(math.floor(low), 1), math.ceil(high)
+        return max(_items_for(mean), 1.0), max(math.floor(low), 1), math.ceil(high)
 
     def _absorb(self, others: list[FMSketch]) -> None:
         for other in others:

@@ -10,7 +10,7 @@ Nothing here runs Python code per key: lists go through `join`, arrays and Arrow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import Any
@@ -31,6 +31,7 @@ U8 = NDArray[np.uint8]
 
 _CURE = "use integers, strings or bytes, or cast, for instance to str"
 _INT64_LIMIT = 2**63
+_BLOCK = 1 << 15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +49,18 @@ class KeyBatch:
 
     def __len__(self) -> int:
         return self.data.size // 8 if self.kind == INTEGER else self.offsets.size - 1
+
+    def blocks(self) -> Iterator[KeyBatch]:
+        """The batch in parts whose hashes stay in the cache and need no memory worth the name.
+
+        Hashing 20 M keys whole spent a third of the time of a Count-Min update on first touching 160 MB.
+        """
+        for start in range(0, len(self), _BLOCK):
+            stop = min(start + _BLOCK, len(self))
+            if self.kind == INTEGER:
+                yield KeyBatch(self.kind, False, self.data[8 * start : 8 * stop], self.offsets)
+            else:
+                yield KeyBatch(self.kind, False, self.data, self.offsets[start : stop + 1])
 
     def hashes(self) -> U64:
         out = np.empty(len(self), dtype=np.uint64)
