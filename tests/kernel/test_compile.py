@@ -41,7 +41,7 @@ def test_a_writable_cache_is_used_and_nothing_is_said(tmp_path: Path) -> None:
 
 
 def test_a_changed_helper_compiles_its_users_anew(tmp_path: Path) -> None:
-    """numba dates a kernel by its own file alone; ours by all of them, or this would answer as before."""
+    """By itself numba dates a kernel by its own file alone, and this would answer as before."""
     package = copy_of_the_package(tmp_path)
     cache = str(tmp_path / "cache")
     assert run(package, NUMBA_CACHE_DIR=cache).stdout.strip() == "2"

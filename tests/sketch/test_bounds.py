@@ -24,12 +24,12 @@ def test_row_failure_is_the_largest_that_the_median_forgives(depth: int, delta: 
     assert p >= 0.499 or binomial_tail(depth, p * 1.001, majority) > delta
 
 
-@pytest.mark.parametrize(("kept", "n"), [(10, 30), (10, 900), (50, 400)])
+@pytest.mark.parametrize(("kept", "n"), [(10, 30), (10, 300), (40, 150)])
 def test_the_distinct_interval_covers_each_n_as_often_as_it_says(kept: int, n: int) -> None:
     """By the exact distribution of the kept-th smallest of n uniforms: a binomial tail at each grid point."""
     delta = 0.1
     missed, before = 0.0, 0.0
-    for v in np.linspace(1e-4, 1 - 1e-4, 3000):
+    for v in np.linspace(1e-3, 1 - 1e-3, 1000):
         reached = binomial_tail(n, float(v), kept)
         low, high = distinct_interval(kept, float(v), delta)
         if not math.floor(low) <= n <= math.ceil(high):

@@ -105,16 +105,17 @@ def update_space_saving(
     heap: I32,
     ranks: I64,
     used: int,
+    capacity: int,
     floor: int,
     keys: U64,
     weights: I64,
     origin: I64,
 ) -> tuple[int, int]:
-    """Take a batch in; `origin[slot]` becomes the place in the batch of the key that newly claimed it.
+    """Take a batch in; there is room for all the slots that it may claim.
 
-    Returns how many slots are used and the floor: no key without a slot has a frequency above it.
+    `origin[slot]` becomes the place in the batch of the key that newly claimed it. Returns how many slots are used
+    and the floor: no key without a slot has a frequency above it.
     """
-    capacity = counts.size
     step = 0 if weights.size == 1 else 1
     for i in range(keys.size):
         weight = weights[i * step]

@@ -23,7 +23,7 @@ class Sketch(ABC):
     """A small, mergeable answer."""
 
     family: ClassVar[int]
-    """The number of this kind of sketch in its bytes; never reused."""
+    """The number of this kind of sketch in its bytes; never reused. 192 to 255 are left to users' own."""
 
     linear: ClassVar[bool]
     """True when parts merged are the whole, byte for byte; otherwise they only share the guarantee."""

@@ -17,6 +17,7 @@ from catchment.sketch.distinct import U64, DistinctCounter
 __all__ = ["BottomK"]
 
 _RANGE = 2.0**64
+_FIRST_ROOM = 1024
 
 
 class BottomK(DistinctCounter):
@@ -81,8 +82,12 @@ class BottomK(DistinctCounter):
         self._configure_common(delta=delta, seed=seed, by=by, functions=1)
 
     def _clear(self) -> None:
-        self._values = np.zeros(0, dtype=np.uint64)
-        self._pending = np.zeros(self.size, dtype=np.uint64)
+        self._keep(np.zeros(0, dtype=np.uint64))
+
+    def _keep(self, values: U64) -> None:
+        """Take these as the smallest so far; as many again may wait, so that sorting costs little and memory grows."""
+        self._values = values
+        self._pending = np.zeros(min(max(values.size, _FIRST_ROOM), self.size), dtype=np.uint64)
         self._waiting = 0
 
     @property
@@ -94,14 +99,14 @@ class BottomK(DistinctCounter):
         while at < hashes.size:
             limit = self._values[-1] if self._values.size == self.size else np.uint64(2**64 - 1)
             at, self._waiting = collect_below(hashes, at, self._rows[0], limit, self._pending, self._waiting)
-            if self._waiting == self.size:
+            if self._waiting == self._pending.size:
                 self._settle()
 
     def _settle(self) -> U64:
         """Sort the values that wait in with the rest, and return them all."""
         if self._waiting:
             known = np.concatenate([self._values, self._pending[: self._waiting]])
-            self._values, self._waiting = np.unique(known)[: self.size].copy(), 0
+            self._keep(np.unique(known)[: self.size].copy())
         return self._values
 
     def bounds(self, delta: float) -> tuple[float, float, float]:
@@ -114,7 +119,7 @@ class BottomK(DistinctCounter):
 
     def _absorb(self, others: list[BottomK]) -> None:
         known = np.concatenate([self._settle(), *(other._settle() for other in others)])
-        self._values = np.unique(known)[: self.size].copy()
+        self._keep(np.unique(known)[: self.size].copy())
 
     def _write(self, writer: Writer) -> None:
         values = self._settle()
@@ -129,8 +134,7 @@ class BottomK(DistinctCounter):
         values = np.cumsum(steps, dtype=np.uint64)
         if np.any(values[1:] <= values[:-1]):
             raise DamagedBytesError("hash values out of order", "fetch the bytes again")
-        self._clear()
-        self._values = values
+        self._keep(values)
 
 
 def _error(size: float, delta: float) -> float:

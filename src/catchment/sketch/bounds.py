@@ -8,7 +8,7 @@ from collections.abc import Callable
 __all__ = ["bisect", "chernoff_radius", "distinct_interval", "median_row_failure"]
 
 
-def bisect(holds: Callable[[float], bool], low: float, high: float, steps: int = 200) -> float:
+def bisect(holds: Callable[[float], bool], low: float, high: float, steps: int = 60) -> float:
     """The largest x in [low, high] for which `holds`, which must be true up to some point and false after it.
 
     >>> round(bisect(lambda x: x * x <= 2, 0, 2), 6)

@@ -7,9 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.errors import ParameterError, WeightError
+from catchment.errors import DamagedBytesError, ParameterError, WeightError
 
-__all__ = ["MASS_LIMIT", "as_integers", "as_weights", "check_choice", "check_fraction", "check_mass", "check_whole"]
+__all__ = [
+    "MASS_LIMIT",
+    "as_integers",
+    "as_weights",
+    "check_choice",
+    "check_fraction",
+    "check_mass",
+    "check_whole",
+    "read_mass",
+]
 
 I64 = NDArray[np.int64]
 
@@ -18,8 +27,8 @@ MASS_LIMIT = 2**62
 
 
 def check_fraction(name: str, value: float) -> float:
-    """A number strictly between 0 and 1."""
-    if not (isinstance(value, (int, float, np.floating)) and 0 < value < 1):
+    """A number strictly between 0 and 1, and not so small that its square vanishes."""
+    if not (isinstance(value, (int, float, np.floating)) and 1e-30 <= value < 1):
         raise ParameterError(f"{name}={value!r}", f"give a number between 0 and 1, such as {name}=0.01")
     return float(value)
 
@@ -59,6 +68,13 @@ def as_weights(weights: Any, count: int, *, signed: bool = False) -> I64:
     if not signed and array.size and int(array.min()) < 0:
         raise WeightError(f"the weight {array.min()} is negative", "this sketch cannot take events back; FastAMS can")
     return array
+
+
+def read_mass(mass: int) -> int:
+    """A total out of bytes, refused where no sketch could have written it."""
+    if not 0 <= mass < MASS_LIMIT:
+        raise DamagedBytesError(f"a total of {mass}", "fetch the bytes again from where they were written")
+    return mass
 
 
 def check_mass(name: str, before: int, added: I64, repeats: I64 | None = None) -> int:

@@ -4,9 +4,9 @@
     parameters · payload · CRC-32C of all before it u32
 
 All little-endian. The reader checks every length before it takes memory. Arrays are packed by patched frame of
-reference (kernel/packing.py), which could blow a few bytes up to any size, so an array of more than `FREE_CELLS`
-cells spends at least a bit on each: what is read takes at most the larger of 8 * FREE_CELLS bytes and 64 times the
-length of the bytes.
+reference (kernel/packing.py), in which equal cells cost nothing, so that a few bytes could blow up to any size.
+Therefore only `FREE_CELLS` cells of a payload may be written in no bits at all, and the rest take at least one each:
+what is read needs at most 8 * FREE_CELLS bytes and 64 times the length of the bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["FREE_CELLS", "Reader", "Writer", "open_envelope", "seal_envelope"]
 
 MAGIC = b"CTCH"
 VERSION = 1
-FREE_CELLS = 1 << 22
+FREE_CELLS = 1 << 21
 
 _HEADER = struct.Struct("<4sBBHIQ")
 _CHECKSUM = struct.Struct("<I")
@@ -69,6 +69,7 @@ class Writer:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
+        self._free = FREE_CELLS
 
     def numbers(self, layout: str, *values: float) -> None:
         self._parts.append(struct.pack("<" + layout, *values))
@@ -84,7 +85,8 @@ class Writer:
             base = min(base, 2**63 - 1)
         # Distances are taken modulo 2^64, so the widest spread of int64 fits too.
         distances = flat.astype(np.uint64) - np.uint64(base % 2**64)
-        width, patches = _cheapest_width(distances)
+        width, patches = _cheapest_width(distances, smallest=0 if flat.size <= self._free else 1)
+        self._free -= 0 if width else flat.size
         packed = np.zeros((flat.size * width + 7) // 8, dtype=np.uint8)
         pack_bits(distances, width, packed)
         positions, patched = np.empty(patches, dtype=np.uint32), np.empty(patches, dtype=np.uint64)
@@ -95,13 +97,12 @@ class Writer:
         return b"".join(self._parts)
 
 
-def _cheapest_width(distances: NDArray[np.uint64]) -> tuple[int, int]:
+def _cheapest_width(distances: NDArray[np.uint64], *, smallest: int) -> tuple[int, int]:
     """The width with the fewest bytes in all, the smaller of two equal ones, and how many values it leaves out."""
     lengths = np.zeros(65, dtype=np.int64)
     count_bit_lengths(distances, lengths)
     left_out = distances.size - np.cumsum(lengths)
     cost = (distances.size * np.arange(65) + 7) // 8 + left_out * _PATCH_BYTES
-    smallest = 1 if distances.size > FREE_CELLS else 0
     width = smallest + int(np.argmin(cost[smallest:]))
     return width, int(left_out[width])
 
@@ -112,6 +113,7 @@ class Reader:
     def __init__(self, view: memoryview) -> None:
         self._view = view
         self._at = 0
+        self._free = FREE_CELLS
 
     def _take(self, size: int) -> memoryview:
         left = len(self._view) - self._at
@@ -130,7 +132,8 @@ class Reader:
     def integers(self, count: int, dtype: type[np.integer[Any]], *, low: int, high: int) -> NDArray[Any]:
         """`count` integers, each within [low, high]."""
         base, width, patches = _FRAME.unpack(self._take(_FRAME.size))
-        if width > 64 or patches > count or (width == 0 and count > FREE_CELLS):
+        self._free -= 0 if width else count
+        if width > 64 or patches > count or self._free < 0:
             raise DamagedBytesError(f"an array of {count} in {width} bits with {patches} patches", _AGAIN)
         packed = np.frombuffer(self._take((count * width + 7) // 8), dtype=np.uint8)
         positions = np.frombuffer(self._take(4 * patches), dtype=np.uint32)
@@ -143,7 +146,8 @@ class Reader:
         furthest = int(distances.max()) if count else 0
         if count and not (low <= base and base + furthest <= high):
             raise DamagedBytesError(f"values up to {base + furthest} outside [{low}, {high}]", _AGAIN)
-        return (distances + np.uint64(base % 2**64)).astype(dtype)
+        distances += np.uint64(base % 2**64)
+        return distances.view(dtype) if np.dtype(dtype).itemsize == 8 else distances.astype(dtype)
 
     def finish(self) -> None:
         if self._at != len(self._view):

@@ -13,7 +13,7 @@ from catchment.errors import QueryError
 from catchment.kernel.count_min import add_conservative, add_ones, add_weights, look_up_smallest
 from catchment.kernel.hashing import multipliers
 from catchment.sketch.base import Sketch
-from catchment.sketch.checks import MASS_LIMIT, as_weights, check_fraction, check_mass, check_whole
+from catchment.sketch.checks import MASS_LIMIT, as_weights, check_fraction, check_mass, check_whole, read_mass
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import as_keys, hash_keys
 
@@ -218,7 +218,7 @@ class CountMin(Sketch):
         writer.integers(self._cells)
 
     def _read(self, reader: Reader) -> None:
-        (self._total,) = reader.numbers("q")
-        cells = reader.integers(self.depth * self.width, np.int64, low=0, high=max(self._total, 0))
+        self._total = read_mass(*reader.numbers("q"))
+        cells = reader.integers(self.depth * self.width, np.int64, low=0, high=self._total)
         self._cells = cells.reshape(self.depth, self.width)
         self._slack = None

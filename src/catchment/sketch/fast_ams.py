@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.answer import Answer
+from catchment.errors import DamagedBytesError
 from catchment.kernel.fast_ams import add_signed, look_up_signed
 from catchment.kernel.hashing import multipliers
 from catchment.sketch.base import Sketch
 from catchment.sketch.bounds import median_row_failure
-from catchment.sketch.checks import MASS_LIMIT, as_weights, check_fraction, check_mass, check_whole
+from catchment.sketch.checks import as_weights, check_fraction, check_mass, check_whole, read_mass
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import as_keys, hash_keys
 
@@ -200,8 +201,11 @@ class FastAMS(Sketch):
         writer.integers(self._cells)
 
     def _read(self, reader: Reader) -> None:
-        self._total, self._mass = reader.numbers("qq")
-        cells = reader.integers(self.depth * self.width, np.int64, low=-MASS_LIMIT, high=MASS_LIMIT)
+        self._total, mass = reader.numbers("qq")
+        self._mass = read_mass(mass)
+        if abs(self._total) > mass:
+            raise DamagedBytesError(f"a total of {self._total} from weights of {mass}", "fetch the bytes again")
+        cells = reader.integers(self.depth * self.width, np.int64, low=-mass, high=mass)
         self._cells = cells.reshape(self.depth, self.width)
 
 

@@ -79,7 +79,7 @@ class FMSketch(DistinctCounter):
         return {"bitmaps": math.ceil((radius / math.log2(1 + check_fraction("epsilon", epsilon))) ** 2)}
 
     def _configure(self, *, bitmaps: int, delta: float = 0.05, seed: int = 0, by: str = "item") -> None:
-        self.bitmaps = check_whole("bitmaps", bitmaps, 1, 2**22)
+        self.bitmaps = check_whole("bitmaps", bitmaps, 1, 2**20)
         self._configure_common(delta=delta, seed=seed, by=by, functions=self.bitmaps)
 
     def _clear(self) -> None:
@@ -136,4 +136,4 @@ def _items_for(mean_place: float) -> float:
     """
     if mean_place <= 0:
         return 0.0
-    return math.exp2(bisect(lambda e: _expected_place(math.exp2(e)) <= mean_place, -40.0, 64.0, steps=60))
+    return math.exp2(bisect(lambda e: _expected_place(math.exp2(e)) <= mean_place, -40.0, 64.0, steps=42))

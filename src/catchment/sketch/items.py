@@ -33,6 +33,13 @@ class ItemStore:
     def nbytes(self) -> int:
         return self._kinds.nbytes + self._starts.nbytes + self._lengths.nbytes + self._arena.nbytes
 
+    def make_slots(self, slots: int) -> None:
+        """Have that many slots; more than before, or as many."""
+        more = slots - self._kinds.size
+        self._kinds, self._starts, self._lengths = (
+            np.concatenate([old, np.zeros(more, dtype=old.dtype)]) for old in (self._kinds, self._starts, self._lengths)
+        )
+
     def put(self, slots: I64, batch: KeyBatch, places: I64) -> None:
         """Keep the keys at `places` of the batch in these slots."""
         sources, lengths = batch.spans(places)
@@ -94,17 +101,16 @@ class ItemStore:
         writer.raw(self._joined(slots))
 
     @classmethod
-    def read(cls, reader: Reader, slots: int, used: int) -> ItemStore:
-        """A store whose first `used` slots hold what `write` wrote."""
+    def read(cls, reader: Reader, used: int) -> ItemStore:
+        """A store of `used` slots that hold what `write` wrote."""
         kinds = reader.integers(used, np.uint8, low=INTEGER, high=BINARY)
         lengths = reader.integers(used, np.int64, low=0, high=2**40)
         if np.any(lengths[kinds == INTEGER] != 8):
             raise DamagedBytesError("an integer item that is not 8 bytes long", "fetch the bytes again")
-        store = cls(slots)
+        store = cls(used)
         store._end = int(lengths.sum())
         store._arena = np.frombuffer(reader.raw(store._end), dtype=np.uint8).copy()
-        store._kinds[:used], store._lengths[:used] = kinds, lengths
-        store._starts[:used] = np.cumsum(lengths) - lengths
+        store._kinds, store._lengths, store._starts = kinds, lengths, np.cumsum(lengths) - lengths
         store._check_texts(np.flatnonzero(kinds == TEXT))
         return store
 

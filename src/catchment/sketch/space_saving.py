@@ -12,7 +12,15 @@ from catchment.answer import Answer, Ranking
 from catchment.errors import DamagedBytesError, ParameterError, QueryError
 from catchment.kernel.space_saving import build_index, find_slots, update_space_saving
 from catchment.sketch.base import Sketch
-from catchment.sketch.checks import MASS_LIMIT, as_weights, check_choice, check_fraction, check_mass, check_whole
+from catchment.sketch.checks import (
+    MASS_LIMIT,
+    as_weights,
+    check_choice,
+    check_fraction,
+    check_mass,
+    check_whole,
+    read_mass,
+)
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.items import ItemStore
 from catchment.sketch.keys import as_keys, hash_keys
@@ -20,6 +28,8 @@ from catchment.sketch.keys import as_keys, hash_keys
 __all__ = ["SpaceSaving"]
 
 I64 = NDArray[np.int64]
+
+_FIRST_ROOM = 64
 
 NO_FALSE_POSITIVES = "no_false_positives"
 NO_FALSE_NEGATIVES = "no_false_negatives"
@@ -95,17 +105,28 @@ class SpaceSaving(Sketch):
         self.capacity = check_whole("capacity", capacity, 1, 2**26)
 
     def _clear(self) -> None:
-        self._allocate()
-        self._items = ItemStore(self.capacity)
         self._used, self._floor, self._total = 0, 0, 0
+        self._hashes = np.zeros(0, dtype=np.uint64)
+        self._counts, self._errors = np.zeros((2, 0), dtype=np.int64)
+        self._items = ItemStore(0)
+        self._make_room(_FIRST_ROOM)
 
-    def _allocate(self) -> None:
-        self._hashes = np.zeros(self.capacity, dtype=np.uint64)
-        self._counts = np.zeros(self.capacity, dtype=np.int64)
-        self._errors = np.zeros(self.capacity, dtype=np.int64)
-        self._ranks = np.zeros(self.capacity, dtype=np.int64)
-        self._heap = np.zeros(self.capacity, dtype=np.int32)
-        self._table = np.full(1 << (2 * self.capacity - 1).bit_length(), -1, dtype=np.int32)
+    def _make_room(self, slots: int) -> None:
+        """Have at least that many slots, up to the capacity: a young sketch is small."""
+        before = self._counts.size
+        room = min(self.capacity, slots)
+        if room <= before and room:
+            return
+        room = min(self.capacity, max(room, 2 * before))
+        self._hashes, self._counts, self._errors = (
+            np.concatenate([old, np.zeros(room - before, dtype=old.dtype)])
+            for old in (self._hashes, self._counts, self._errors)
+        )
+        self._items.make_slots(room)
+        self._ranks = np.zeros(room, dtype=np.int64)
+        self._heap = np.zeros(room, dtype=np.int32)
+        self._table = np.full(1 << (2 * room - 1).bit_length(), -1, dtype=np.int32)
+        self._index()
 
     @property
     def epsilon(self) -> float:
@@ -123,10 +144,11 @@ class SpaceSaving(Sketch):
         else:
             shares = as_weights(weights, len(batch))
             total = check_mass("weights", self._total, shares)
-        origin = np.full(self.capacity, -1, dtype=np.int64)
+        self._make_room(self._used + len(batch))
+        origin = np.full(self._counts.size, -1, dtype=np.int64)
         used, floor = update_space_saving(
             self._hashes, self._counts, self._errors, self._table, self._heap, self._ranks,
-            self._used, self._floor, batch.hashes(), shares, origin,
+            self._used, self.capacity, self._floor, batch.hashes(), shares, origin,
         )  # fmt: skip
         claimed = np.flatnonzero(origin >= 0)
         if claimed.size:
@@ -217,6 +239,7 @@ class SpaceSaving(Sketch):
         order = np.lexsort((union, -counts))
         best, dropped = order[: self.capacity], order[self.capacity :]
         self._clear()
+        self._make_room(best.size)
         self._used, self._total = best.size, total
         self._floor = max([sum(part._floor for part in parts), *counts[dropped[:1]].tolist()])
         self._hashes[: best.size], self._counts[: best.size] = union[best], counts[best]
@@ -237,15 +260,19 @@ class SpaceSaving(Sketch):
         self._items.write(writer, slots)
 
     def _read(self, reader: Reader) -> None:
-        self._total, self._floor, self._used = reader.numbers("qqI")
-        if self._used > self.capacity or not 0 <= self._floor <= self._total:
-            raise DamagedBytesError(f"{self._used} items, floor {self._floor}", "fetch the bytes again")
-        counts = reader.integers(self._used, np.int64, low=1, high=MASS_LIMIT)
-        errors = reader.integers(self._used, np.int64, low=0, high=MASS_LIMIT)
-        self._items = ItemStore.read(reader, self.capacity, self._used)
-        self._allocate()
-        self._counts[: self._used], self._errors[: self._used] = counts, errors
-        self._hashes[: self._used] = self._items.hashes(np.arange(self._used))
-        if np.unique(self._hashes[: self._used]).size != self._used or np.any(errors >= counts):
-            raise DamagedBytesError("an item twice, or an error above its count", "fetch the bytes again")
+        total, floor, used = reader.numbers("qqI")
+        if used > self.capacity or not 0 <= floor <= read_mass(total):
+            raise DamagedBytesError(f"{used} items, floor {floor} of {total}", "fetch the bytes again")
+        counts = reader.integers(used, np.int64, low=1, high=total)
+        errors = reader.integers(used, np.int64, low=0, high=total)
+        items = ItemStore.read(reader, used)
+        hashes = items.hashes(np.arange(used))
+        if np.unique(hashes).size != used or np.any(errors >= counts) or np.any(counts < floor):
+            raise DamagedBytesError("an item twice, or a count that cannot be", "fetch the bytes again")
+        self._clear()
+        self._make_room(used)
+        self._used, self._floor, self._total = used, floor, total
+        self._hashes[:used], self._counts[:used], self._errors[:used] = hashes, counts, errors
+        self._items = items
+        self._items.make_slots(self._counts.size)
         self._index()

@@ -123,7 +123,7 @@ class UltraLogLog(DistinctCounter):
             density = 2.0**log_density
             return sum(c * r / math.expm1(min(density * r, 700)) for r, c in rates) > unseen
 
-        density = math.exp2(bisect(still_rising, -60.0, 64.0, steps=64))
+        density = math.exp2(bisect(still_rising, -60.0, 64.0, steps=42))
         return registers * density / (1 + _BIAS / registers)
 
     def _evidence(self) -> tuple[float, list[int]]:

@@ -12,7 +12,15 @@ from catchment.answer import Answer
 from catchment.errors import DamagedBytesError
 from catchment.kernel.count_min import add_weights, look_up_cells
 from catchment.sketch.base import Sketch
-from catchment.sketch.checks import MASS_LIMIT, as_integers, as_weights, check_fraction, check_mass, check_whole
+from catchment.sketch.checks import (
+    MASS_LIMIT,
+    as_integers,
+    as_weights,
+    check_fraction,
+    check_mass,
+    check_whole,
+    read_mass,
+)
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.count_min import CountMin
 from catchment.sketch.keys import hash_keys
@@ -170,8 +178,9 @@ class ValueEstimator(Sketch):
 
     def _read(self, reader: Reader) -> None:
         self._counts = CountMin._from_payload(self.parameters, reader)
-        self._mass, self._least, self._most = reader.numbers("qqq")
-        if not -MASS_LIMIT <= self._mass <= MASS_LIMIT:
-            raise DamagedBytesError(f"values adding up to {self._mass}", "fetch the bytes again")
-        sums = reader.integers(self.depth * self.width, np.int64, low=-MASS_LIMIT, high=MASS_LIMIT)
+        mass, self._least, self._most = reader.numbers("qqq")
+        self._mass = read_mass(mass)
+        if max(abs(self._least), abs(self._most)) > MASS_LIMIT:
+            raise DamagedBytesError(f"values from {self._least} to {self._most}", "fetch the bytes again")
+        sums = reader.integers(self.depth * self.width, np.int64, low=-mass, high=mass)
         self._sums = sums.reshape(self.depth, self.width)

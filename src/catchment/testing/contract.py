@@ -83,6 +83,14 @@ def failures_of(sketch: Sketch, truth: Exact) -> dict[str, tuple[int, int]]:
     return outcome
 
 
+def _answers(sketch: Sketch) -> list[Answer]:
+    """The answer to every question, on a few keys where it is about keys."""
+    return [
+        getattr(sketch, question)(*([0, 1, 2],) if measure in _KEYED else ())
+        for question, measure in sketch.measures.items()
+    ]
+
+
 def _within_bounds(sketch: Sketch, truth: Exact) -> None:
     """One sketch, many keys: each bound may fail with probability delta, so far fewer than half of them do."""
     for question, (failed, asked) in failures_of(sketch, truth).items():
@@ -163,6 +171,7 @@ def check_bytes_round_trip(kind: type[Sketch], **sizes: Any) -> None:
         back = kind.from_bytes(blob)
         assert back.to_bytes() == blob
         assert back.parameters == sketch.parameters
+        assert _answers(back) == _answers(sketch), "it answers differently after a round trip"
         assert type(Sketch.from_bytes(memoryview(blob))) is kind
         more = STREAMS["drifting"](_EVENTS, seed=9)
         assert feed(back, more).to_bytes() == feed(sketch, more).to_bytes(), "it goes on differently after a round trip"

@@ -1,0 +1,152 @@
+"""Decoders are never trusted with anything: any bytes give a `BytesError` or a sketch, quickly and in little memory."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import struct
+import time
+import tracemalloc
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from catchment import BytesError, CountMin, DamagedBytesError, Sketch, UltraLogLog, UnknownFormatError, WeightError
+from catchment.kernel.checksum import crc32c
+from catchment.sketch.codec import FREE_CELLS, seal_envelope
+from tests.golden.cases import FOLDER
+
+GOLDEN = {path.stem: path.read_bytes() for path in sorted(FOLDER.glob("*.sketch"))}
+LIMIT_BYTES = 64 * 2**20
+LIMIT_SECONDS = 1.0
+
+
+def outcome(blob: bytes) -> Sketch | None:
+    """The sketch, or None for the promised error; anything else, or too much of anything, fails."""
+    tracemalloc.reset_peak()
+    before, _ = tracemalloc.get_traced_memory()
+    start = time.perf_counter()
+    try:
+        sketch = Sketch.from_bytes(blob)
+    except BytesError:
+        sketch = None
+    assert time.perf_counter() - start < LIMIT_SECONDS
+    assert tracemalloc.get_traced_memory()[1] - before < LIMIT_BYTES
+    return sketch
+
+
+@pytest.fixture(autouse=True)
+def _traced() -> Iterator[None]:
+    for blob in GOLDEN.values():
+        Sketch.from_bytes(blob)  # compiled before it is timed
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_every_truncation_is_refused(name: str) -> None:
+    blob = GOLDEN[name]
+    assert all(outcome(blob[:length]) is None for length in range(len(blob)))
+    assert outcome(blob + b"\0") is None
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_every_flipped_bit_is_refused(name: str) -> None:
+    blob = GOLDEN[name]
+    for bit in range(8 * len(blob)):
+        damaged = bytearray(blob)
+        damaged[bit // 8] ^= 1 << bit % 8
+        assert outcome(bytes(damaged)) is None, f"bit {bit}"
+
+
+def mutated(blob: bytes, rng: random.Random) -> bytes:
+    """A few random edits: bytes changed, cut out, doubled, or lengths and counts made extreme."""
+    data = bytearray(blob)
+    for _ in range(rng.randint(1, 4)):
+        place = rng.randrange(len(data)) if data else 0
+        match rng.randrange(5):
+            case 0:
+                data[place : place + 1] = bytes([rng.randrange(256)])
+            case 1:
+                del data[place : place + rng.randint(1, 8)]
+            case 2:
+                data[place:place] = data[place : place + rng.randint(1, 16)]
+            case 3:
+                data[place : place + 4] = rng.choice([b"\xff" * 4, b"\0" * 4, b"\xff\xff\xff\x7f", b"\0\0\0\x80"])
+            case _:
+                data[place:place] = rng.randbytes(rng.randint(1, 8))
+    return bytes(data)
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_random_mutations_give_the_error_or_an_equal_sketch(name: str) -> None:
+    rng = random.Random(f"mutations of {name}")
+    blob = GOLDEN[name]
+    for _ in range(10_000):
+        sketch = outcome(mutated(blob, rng))
+        assert sketch is None or sketch.to_bytes() == blob
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_mutations_with_a_true_checksum_give_the_error_or_a_whole_sketch(name: str) -> None:
+    """The checksum stops accidents; a writer gone wrong gets past it, and must find the checks behind it."""
+    rng = random.Random(f"forgeries of {name}")
+    blob = GOLDEN[name]
+    header = struct.Struct("<4sBBHIQ")
+    magic, version, family, flags, parameters, _ = header.unpack_from(blob)
+    taken = 0
+    for _ in range(3_000):
+        body = mutated(blob[header.size : -4], rng)
+        forged = (
+            header.pack(magic, version, family, flags, min(parameters, len(body)), max(len(body) - parameters, 0))
+            + body
+        )
+        sketch = outcome(forged + struct.pack("<I", crc32c(np.frombuffer(forged, dtype=np.uint8))))
+        if sketch is not None:
+            taken += 1
+            assert Sketch.from_bytes(sketch.to_bytes()) == sketch
+            assert sketch.guarantee
+            with contextlib.suppress(WeightError):  # a total that is possible, and twice as much that is not
+                assert type(sketch).merge([sketch, sketch]).parameters == sketch.parameters
+    assert taken > 0, "nothing got past the checks: the forgeries are no test of them"
+
+
+def test_a_tiny_claim_of_a_huge_sketch_takes_no_memory() -> None:
+    parameters = struct.pack("<IIdQ?", 2**31, 64, 0.01, 0, False)
+    payload = struct.pack("<q", 0) + struct.pack("<qBI", 0, 0, 0)
+    assert outcome(seal_envelope(CountMin.family, parameters, payload)) is None
+    parameters = struct.pack("<BdQB", 26, 0.01, 0, 0)
+    assert outcome(seal_envelope(UltraLogLog.family, parameters, struct.pack("<qBI", 0, 0, 0))) is None
+
+
+def test_a_large_empty_sketch_of_ours_is_read_back() -> None:
+    tracemalloc.stop()
+    sketch = CountMin.sized(width=FREE_CELLS + 1, depth=1)
+    assert CountMin.from_bytes(sketch.to_bytes()) == sketch
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "error", "named"),
+    [
+        (0, 0x58, UnknownFormatError, "not b'CTCH'"),
+        (4, 9, UnknownFormatError, "version 9"),
+        (5, 99, UnknownFormatError, "family 99"),
+        (6, 1, UnknownFormatError, "flags 0x0001"),
+        (12, 0xEE, DamagedBytesError, "header states"),
+        (30, 0xEE, DamagedBytesError, "checksum"),
+    ],
+)
+def test_what_is_wrong_is_named(place: int, value: int, error: type[BytesError], named: str) -> None:
+    damaged = bytearray(GOLDEN["count_min"])
+    damaged[place] = value
+    if place in (5,):
+        damaged[-4:] = struct.pack("<I", crc32c(np.frombuffer(bytes(damaged[:-4]), dtype=np.uint8)))
+    with pytest.raises(error, match=named):
+        Sketch.from_bytes(bytes(damaged))
+
+
+def test_bytes_of_another_kind_are_refused_by_name() -> None:
+    with pytest.raises(UnknownFormatError, match="bytes of a CountMin"):
+        UltraLogLog.from_bytes(GOLDEN["count_min"])
