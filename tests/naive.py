@@ -52,24 +52,25 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def space_saving(events: list[tuple[int, int]], capacity: int) -> tuple[dict[int, tuple[int, int]], int]:
-    """The kept {hash: (count, error)} and the floor, by dictionary and a full search for the smallest."""
-    kept: dict[int, tuple[int, int]] = {}
+def space_saving(events: list[tuple[int, int]], capacity: int) -> tuple[list[tuple[int, int, int]], int]:
+    """The slots (key, count, error) and the floor, by search through a list."""
+    slots: list[tuple[int, int, int]] = []
     floor = 0
     for key, weight in events:
+        kept = [slot[0] for slot in slots]
         if weight == 0:
             continue
         if key in kept:
-            count, error = kept[key]
-            kept[key] = (count + weight, error)
-        elif len(kept) < capacity:
-            kept[key] = (floor + weight, floor)
+            place = kept.index(key)
+            slots[place] = (key, slots[place][1] + weight, slots[place][2])
+        elif len(slots) < capacity:
+            slots.append((key, floor + weight, floor))
         else:
-            smallest = min(kept, key=lambda other: (kept[other][0], other))
-            if floor + weight <= kept[smallest][0]:
+            place = min(range(capacity), key=lambda other: (slots[other][1], other))
+            smallest = slots[place][1]
+            if floor + weight <= smallest:
                 floor += weight
             else:
-                entered = (floor + weight, floor)
-                floor = kept.pop(smallest)[0]
-                kept[key] = entered
-    return kept, floor
+                slots[place] = (key, floor + weight, floor)
+                floor = smallest
+    return slots, floor

@@ -15,7 +15,7 @@ from tests import naive
 INT64 = (-(2**63), 2**63 - 1)
 
 
-def packed(values: np.ndarray) -> bytes:  # type: ignore[type-arg]
+def packed(values: np.ndarray) -> bytes:
     writer = Writer()
     writer.integers(values)
     return writer.getvalue()

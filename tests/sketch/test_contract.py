@@ -42,7 +42,7 @@ class Optimist(CountMin):
 
     family: ClassVar[int] = 202
 
-    def _absorb(self, others: list[CountMin]) -> None:
+    def _absorb(self, others: list[Any]) -> None:
         for other in others:
             self._cells = np.minimum(self._cells, other._cells)
 

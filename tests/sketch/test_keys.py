@@ -119,6 +119,10 @@ def test_no_keys_are_no_keys(keys: Any) -> None:
 
 def test_a_long_batch_hashes_in_blocks_as_a_whole() -> None:
     texts = [f"key {n}" for n in range(70_000)]
+    blobs = [text.encode() for text in texts]
+    assert hashed(texts) == hashed(pa.array(texts)) == hashed(blobs)
+    assert hashed(["é" + text for text in texts]) == hashed(pa.array(["é" + text for text in texts]))
+    assert hashed(list(range(70_000))) == hashed(np.arange(70_000))
     for keys in (np.arange(70_000), texts, pa.array(texts)):
         batch = as_keys(keys)
         assert np.concatenate([block.hashes() for block in batch.blocks()]).tolist() == batch.hashes().tolist()
@@ -130,6 +134,7 @@ def test_a_long_batch_hashes_in_blocks_as_a_whole() -> None:
         (None, "the key is null"),
         (["a", None], "position 1 is null"),
         ([None], "position 0 is null"),
+        (["a"] * 9000 + [None], "position 9000 is null"),
         (np.array(["a", None], dtype=object), "position 1 is null"),
         (pa.array([1, None, 3]), "position 1 is null"),
         (pa.array(["a", None]), "position 1 is null"),
@@ -152,6 +157,8 @@ def test_a_null_is_refused_by_its_place(keys: Any, named: str) -> None:
         ([1.5], "1.5 at position 0"),
         (["a", 1], "mixed types int, str"),
         ([b"a", "a"], "mixed types bytes, str"),
+        ([1] * 5000 + ["a"] * 5000, "mixed types int, str"),
+        ([1] * 5000 + [0.5], "0.5 at position 5000"),
         ([1, True], "True at position 1"),
         (True, "bool"),
         (np.array([True]), "bool"),

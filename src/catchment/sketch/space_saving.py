@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from catchment.answer import Answer, Ranking
 from catchment.errors import DamagedBytesError, ParameterError, QueryError
-from catchment.kernel.space_saving import build_index, find_slots, update_space_saving
+from catchment.kernel.space_saving import build_table, find_slots, update_space_saving
 from catchment.sketch.base import Sketch
 from catchment.sketch.checks import (
     MASS_LIMIT,
@@ -51,7 +51,8 @@ class SpaceSaving(Sketch):
     `capacity` largest, and makes the largest count that is dropped the floor: the same step with more than one key
     over, each of which loses at least what the smallest kept one does. (2) then gives F <= N/(capacity + 1).
 
-    Between two equal counts the smaller hash goes first, so the state is a function of the events in their order.
+    Among equal counts the first slot gives way, and bytes keep the order of slots, so the state is a function of the
+    events in their order, whatever the batching.
     This is Space Saving with its floor kept apart from the smallest counter, the form in which it equals Misra-Gries
     (Agarwal et al., 2013) and in which merging costs nothing: with the smallest counter as floor, a merge would
     forget how little the absent keys can weigh.
@@ -126,7 +127,7 @@ class SpaceSaving(Sketch):
         self._ranks = np.zeros(room, dtype=np.int64)
         self._heap = np.zeros(room, dtype=np.int32)
         self._table = np.full(1 << (2 * room - 1).bit_length(), -1, dtype=np.int32)
-        self._index()
+        build_table(self._table, self._hashes, self._used)
 
     @property
     def epsilon(self) -> float:
@@ -212,7 +213,7 @@ class SpaceSaving(Sketch):
         return self._answer(self._total, self._total, self._total)
 
     def _ordered_slots(self) -> I64:
-        """Heaviest first, equal ones by hash: the canonical order."""
+        """Heaviest first, equal ones by hash."""
         return np.lexsort((self._hashes[: self._used], -self._counts[: self._used]))
 
     def _ranking(self, slots: I64, note: str) -> Ranking:
@@ -224,8 +225,12 @@ class SpaceSaving(Sketch):
 
     def _absorb(self, others: list[SpaceSaving]) -> None:
         """Add counts over the union of the keys and keep the largest: all parts at once, so their order is free."""
-        parts = [self.copy(), *others]
         total = check_mass("merging", self._total, np.array([other._total for other in others], dtype=np.int64))
+        parts = [part.copy() for part in (self, *others) if part._total]
+        if len(parts) == 1:
+            vars(self).update(vars(parts[0]))
+        if len(parts) <= 1:
+            return
         union = np.unique(np.concatenate([part._hashes[: part._used] for part in parts]))
         counts, errors = np.zeros((2, union.size), dtype=np.int64)
         source, slot_there = np.zeros((2, union.size), dtype=np.int64)
@@ -247,13 +252,10 @@ class SpaceSaving(Sketch):
         for number, part in enumerate(parts):
             chosen = np.flatnonzero(source[best] == number)
             self._items.copy_from(part._items, slot_there[best][chosen], chosen)
-        self._index()
-
-    def _index(self) -> None:
-        build_index(self._table, self._heap, self._ranks, self._hashes, self._counts, self._used)
+        build_table(self._table, self._hashes, self._used)
 
     def _write(self, writer: Writer) -> None:
-        slots = self._ordered_slots()
+        slots = np.arange(self._used)
         writer.numbers("qqI", self._total, self._floor, self._used)
         writer.integers(self._counts[slots])
         writer.integers(self._errors[slots])
@@ -275,4 +277,4 @@ class SpaceSaving(Sketch):
         self._hashes[:used], self._counts[:used], self._errors[:used] = hashes, counts, errors
         self._items = items
         self._items.make_slots(self._counts.size)
-        self._index()
+        build_table(self._table, self._hashes, used)

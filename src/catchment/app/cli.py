@@ -1,0 +1,163 @@
+"""The `catchment` command."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from catchment.app.catalog import Catalog
+from catchment.app.describe import describe
+from catchment.app.jobs.demo import run_demo
+from catchment.app.report import Progress, Report
+from catchment.app.targets import shortfalls
+from catchment.errors import CatchmentError, ParameterError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="One question of many streams: sketches that merge, answers with bounds.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Name = Annotated[str | None, typer.Argument(help="Which one; without it, the list of them.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Less data: seconds instead of minutes.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
+
+
+def _console(*, stderr: bool = False) -> Console:
+    """Wide enough for the tables when the output is a file or a pipe."""
+    width = None if (sys.stderr if stderr else sys.stdout).isatty() else 140
+    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """A bar on the terminal; a line each time the work moves on, where there is none."""
+    if sys.stderr.isatty():
+        columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+        with Bar(*columns, console=_console(stderr=True), transient=True) as bar:
+            task = bar.add_task("", total=1.0)
+            yield lambda label, share: bar.update(task, description=label, completed=share)
+        return
+    last = ""
+
+    def tell(label: str, share: float) -> None:
+        nonlocal last
+        if label != last:
+            last = label
+            print(f"{share:4.0%} {label}", file=sys.stderr, flush=True)
+
+    yield tell
+
+
+@app.command()
+def demo(seed: Annotated[int, typer.Option(help="Another stream.")] = 7) -> None:
+    """Sketch several million events at eight sites, merge, and compare with the exact answers."""
+    start = time.perf_counter()
+    with _progress() as progress:
+        reports = run_demo(seed=seed, progress=progress)
+    for report in reports:
+        _show(report)
+    _console().print(f"took {time.perf_counter() - start:.1f} s")
+
+
+@app.command()
+def inspect(
+    file: Annotated[Path, typer.Argument(help="Bytes that to_bytes wrote.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print what a serialised sketch is, its parameters, guarantee and size."""
+    facts = describe(file)
+    if as_json:
+        print(json.dumps(facts, indent=2))
+        return
+    for name, value in facts.items():
+        text = ", ".join(f"{key}={part}" for key, part in value.items()) if isinstance(value, dict) else value
+        print(f"{name:>25}  {text}")
+
+
+@app.command()
+def experiment(
+    name: Name = None,
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    plot: Annotated[Path | None, typer.Option(help="Where the plot goes: .svg or .png.")] = None,
+) -> None:
+    """Measure accuracy or communication; prints a table and writes a plot."""
+    catalog = Catalog("experiments")
+    if name is None:
+        return _list(catalog)
+    if plot is not None and plot.suffix not in (".svg", ".png"):
+        raise ParameterError(f"--plot {plot}", "end the name in .svg or .png")
+    report = _run(catalog, name, quick=quick, json_file=json_file)
+    path = plot or Path("results") / f"{name}.svg"
+    report.save_chart(path)
+    _console().print(f"plot in {path}")
+    return None
+
+
+@app.command()
+def bench(
+    name: Name = None,
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    check: Annotated[bool, typer.Option("--check", help="Exit 1 where a figure misses its target.")] = False,
+) -> None:
+    """Measure speed and memory against peers in one run; prints ratios."""
+    catalog = Catalog("benchmarks")
+    if name is None:
+        return _list(catalog)
+    report = _run(catalog, name, quick=quick, json_file=json_file)
+    if check:
+        missed = shortfalls(catalog.folder / "targets.toml", name, report.figures)
+        for line in missed:
+            _console(stderr=True).print(f"falls short: {line}")
+        if missed:
+            raise typer.Exit(1)
+        _console().print("every target is met")
+    return None
+
+
+def _list(catalog: Catalog) -> None:
+    for name, purpose in catalog.names().items():
+        print(f"{name:24} {purpose}")
+
+
+def _run(catalog: Catalog, name: str, *, quick: bool, json_file: Path | None) -> Report:
+    run = catalog.load(name)
+    with _progress() as progress:
+        report = run(quick=quick, progress=progress)
+    _show(report)
+    if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(report.to_json(name, quick=quick))
+    return report
+
+
+def _show(report: Report) -> None:
+    console = _console()
+    console.print(report.table())
+    for note in report.notes:
+        console.print(note)
+    console.print()
+
+
+def main() -> None:
+    """Run the command; an error of ours is one line on stderr and exit code 2."""
+    try:
+        app()
+    except CatchmentError as problem:
+        _console(stderr=True).print(f"error: {problem}", markup=False)
+        sys.exit(2)
