@@ -64,6 +64,8 @@ def shown(cell: Any) -> str:
     >>> shown(1234567), shown(0.012345), shown(12.3456), shown("x"), shown(2e7)
     ('1,234,567', '0.0123', '12.3', 'x', '20,000,000')
     """
+    if cell is None:
+        return "-"
     if isinstance(cell, bool) or not isinstance(cell, int | float):
         return str(cell)
     if isinstance(cell, int) or abs(cell) >= 1000:

@@ -1,0 +1,5 @@
+"""`python -m catchment.app` is the `catchment` command."""
+
+from catchment.app.cli import main
+
+main()
