@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 # Deadlines would measure the compiler: a kernel compiles on its first call. Examples are the same on every run.
 settings.register_profile("house", deadline=None, derandomize=True)
@@ -14,6 +15,18 @@ settings.load_profile("house")
 pytest_plugins = ["pytester"]
 
 _unexplained: list[str] = []
+
+
+class _SparkTogether(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """One worker runs all the Spark tests, on one session; every other test goes to whoever is free."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return _SparkTogether(config, log)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -12,7 +12,7 @@ import pytest
 from catchment.kernel.hashing import SPARK_SEED
 from catchment.sketch.keys import hash_keys, hash_pairs
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 
 def in_spark(spark: Any, table: pa.Table, expression: str) -> list[int]:
