@@ -13,7 +13,7 @@ def failures_allowed(trials: int, delta: float, *, alarm: float = 1e-6) -> int:
     The 1 - alarm quantile of Bin(trials, delta): a true bound goes over it once in a million test runs.
 
     >>> failures_allowed(1000, 0.05)
-    85
+    86
     """
     tail, failures = 0.0, trials
     while failures >= 0:

@@ -1,0 +1,55 @@
+"""Run the benchmarks and write their figures into README.md: `make figures`.
+
+The README's tables stand between `<!-- figures: NAME -->` and `<!-- end -->` and are never typed; a test holds them
+equal to the JSON that the last run left in `benchmarks/figures/`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from catchment.app.report import shown
+
+ROOT = Path(__file__).parents[1]
+FIGURES = ROOT / "benchmarks/figures"
+NAMES = ("sketches", "startup")
+
+
+def rendered(report: dict[str, Any]) -> str:
+    """A report as Markdown: its table, its notes, and the command that made it."""
+    lines = [
+        "| " + " | ".join(report["columns"]) + " |",
+        "|" + "---|" * len(report["columns"]),
+        *("| " + " | ".join(map(shown, row)) + " |" for row in report["rows"]),
+        "",
+        *(f"{note}  " for note in report["notes"]),
+        f"Made by `catchment bench {report['name']}`.",
+    ]
+    return "\n".join(lines)
+
+
+def with_figures(text: str) -> str:
+    """The README with each marked place filled from the JSON of that name."""
+
+    def fill(place: re.Match[str]) -> str:
+        report = json.loads((FIGURES / f"{place['name']}.json").read_text())
+        return f"<!-- figures: {place['name']} -->\n{rendered(report)}\n<!-- end -->"
+
+    return re.sub(r"<!-- figures: (?P<name>\S+) -->\n.*?<!-- end -->", fill, text, flags=re.DOTALL)
+
+
+def main() -> None:
+    for name in NAMES:
+        command = [sys.executable, "-m", "catchment.app", "bench", name, "--json", str(FIGURES / f"{name}.json")]
+        subprocess.run(command, check=True)
+    readme = ROOT / "README.md"
+    readme.write_text(with_figures(readme.read_text()))
+
+
+if __name__ == "__main__":
+    main()
