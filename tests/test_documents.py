@@ -57,6 +57,6 @@ def test_links_between_documents_lead_somewhere(path: Path) -> None:
 
 def test_every_public_class_has_guarantee_example_and_reference() -> None:
     for kind in {kind for family, kind in Sketch._families.items() if family < 192}:
-        text = kind.__doc__ or ""
+        text = "".join(base.__doc__ or "" for base in kind.__mro__ if issubclass(base, Sketch))
         for part in ("**Guarantee.**", "Parameters\n", ">>> ", "References\n", "wins.**"):
             assert part in text or (part == "wins.**" and "**What it costs.**" in text), f"{kind.__name__}: {part}"

@@ -35,21 +35,12 @@ class BottomK(DistinctCounter):
     **Where another one wins.** UltraLogLog needs a tenth of the bytes. This one is exact for small sets, and its
     hashes are a uniform sample of the distinct items.
 
-    Parameters
-    ----------
-    epsilon, delta
-        The relative error and the probability of failure.
-    by
-        "item" or "pair".
-    seed
-        Chooses the hash function.
-
     Examples
     --------
     >>> sketch = BottomK(epsilon=0.1)
-    >>> sketch.update(range_of_keys := list(range(500)))
+    >>> sketch.update(list(range(500)))
     >>> print(sketch.estimate())
-    500 in [500, 500] with confidence 0.99
+    500 in [500, 500] with confidence 0.95
 
     References
     ----------
@@ -63,10 +54,6 @@ class BottomK(DistinctCounter):
 
     size: int
 
-    def __init__(self, epsilon: float = 0.05, delta: float = 0.01, *, seed: int = 0, by: str = "item") -> None:
-        self._configure(**self.suggest(epsilon, delta), delta=delta, seed=seed, by=by)
-        self._clear()
-
     @classmethod
     def suggest(cls, epsilon: float, delta: float) -> dict[str, int]:
         """
@@ -77,7 +64,7 @@ class BottomK(DistinctCounter):
         check_fraction("delta", delta)
         return {"size": math.ceil(bisect(lambda size: _error(size, delta) > epsilon, 2.0, 1e9))}
 
-    def _configure(self, *, size: int, delta: float = 0.01, seed: int = 0, by: str = "item") -> None:
+    def _configure(self, *, size: int, delta: float = 0.05, seed: int = 0, by: str = "item") -> None:
         self.size = check_whole("size", size, 2, 2**26)
         self._configure_common(delta=delta, seed=seed, by=by, functions=1)
 

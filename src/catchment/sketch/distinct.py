@@ -27,7 +27,17 @@ BY = ("item", "pair")
 
 
 class DistinctCounter(Sketch):
-    """A counter of distinct items, or with `by="pair"` of distinct (item, attribute) pairs."""
+    """A counter of distinct items, or with `by="pair"` of distinct (item, attribute) pairs.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The relative error and the probability of failure; they choose the size.
+    seed
+        Chooses the hash functions.
+    by
+        "item" or "pair".
+    """
 
     linear: ClassVar[bool] = True
     measures = {"estimate": "distinct"}
@@ -35,6 +45,10 @@ class DistinctCounter(Sketch):
     delta: float
     seed: int
     by: str
+
+    def __init__(self, epsilon: float = 0.05, delta: float = 0.05, *, seed: int = 0, by: str = "item") -> None:
+        self._configure(**self.suggest(epsilon, delta), delta=delta, seed=seed, by=by)
+        self._clear()
 
     def _configure_common(self, *, delta: float, seed: int, by: str, functions: int) -> None:
         self.delta = check_fraction("delta", delta)

@@ -37,15 +37,6 @@ class FMSketch(DistinctCounter):
     **Where another one wins.** UltraLogLog needs an eighth of the bytes for the same error and touches one register an
     item instead of every bitmap. FM is here because it is what the decentralised method was proven with.
 
-    Parameters
-    ----------
-    epsilon, delta
-        The relative error and the probability of failure.
-    by
-        "item" or "pair".
-    seed
-        Chooses the hash functions.
-
     Examples
     --------
     >>> sketch = FMSketch(epsilon=0.3, delta=0.05)
@@ -64,10 +55,6 @@ class FMSketch(DistinctCounter):
     _layout = {"bitmaps": "I", "delta": "d", "seed": "Q", "by": ("item", "pair")}
 
     bitmaps: int
-
-    def __init__(self, epsilon: float = 0.1, delta: float = 0.05, *, seed: int = 0, by: str = "item") -> None:
-        self._configure(**self.suggest(epsilon, delta), delta=delta, seed=seed, by=by)
-        self._clear()
 
     @classmethod
     def suggest(cls, epsilon: float, delta: float) -> dict[str, int]:

@@ -41,15 +41,6 @@ class UltraLogLog(DistinctCounter):
     **Where a simpler one wins.** Up to some hundred items a set is smaller and exact. In a stream that is never merged,
     HyperLogLog with a martingale estimator (`datasketches` HLL) is nearly as good a register.
 
-    Parameters
-    ----------
-    epsilon, delta
-        The relative error and the probability of failure.
-    by
-        "item" or "pair".
-    seed
-        Chooses the hash function.
-
     Examples
     --------
     >>> sketch = UltraLogLog(epsilon=0.05)
@@ -57,7 +48,7 @@ class UltraLogLog(DistinctCounter):
     >>> 10_000 in sketch.estimate()
     True
     >>> sketch.nbytes
-    4104
+    2056
 
     References
     ----------
@@ -70,10 +61,6 @@ class UltraLogLog(DistinctCounter):
 
     precision: int
 
-    def __init__(self, epsilon: float = 0.05, delta: float = 0.01, *, seed: int = 0, by: str = "item") -> None:
-        self._configure(**self.suggest(epsilon, delta), delta=delta, seed=seed, by=by)
-        self._clear()
-
     @classmethod
     def suggest(cls, epsilon: float, delta: float) -> dict[str, int]:
         """
@@ -84,7 +71,7 @@ class UltraLogLog(DistinctCounter):
         registers = (radius / check_fraction("epsilon", epsilon)) ** 2
         return {"precision": max(3, math.ceil(math.log2(registers)))}
 
-    def _configure(self, *, precision: int, delta: float = 0.01, seed: int = 0, by: str = "item") -> None:
+    def _configure(self, *, precision: int, delta: float = 0.05, seed: int = 0, by: str = "item") -> None:
         self.precision = check_whole("precision", precision, 3, 26)
         self._configure_common(delta=delta, seed=seed, by=by, functions=1)
 

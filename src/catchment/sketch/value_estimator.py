@@ -46,8 +46,8 @@ class ValueEstimator(Sketch):
     does too. (The thesis derives the expected ratio and an (epsilon, delta) claim by Markov's inequality; this
     interval needs no assumption on the values.)
 
-    **Where a simpler one wins.** A cache of the heaviest keys' values is exact for them; this one knows all keys a little.
-    A light key in a crowded cell gets the mean of its neighbours, and an interval that says so.
+    **Where a simpler one wins.** A cache of the heaviest keys' values is exact for them; this one knows all keys a
+    little. A light key in a crowded cell gets the mean of its neighbours, and an interval that says so.
 
     Values are integers, so that sums are exact and parts merge to the whole: give microseconds, not seconds.
 
