@@ -3,10 +3,11 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.kernel.hashing import column_of, hash_bytes, hash_int64s, mixed, multipliers
+from catchment.kernel.hashing import column_draws, column_of, draws, hash_bytes, hash_int64s, mixed
 from catchment.sketch.keys import as_keys, hash_pairs
 from tests import naive
 
@@ -39,17 +40,41 @@ def test_a_pair_hashes_the_second_with_the_first_as_seed(text: str, number: int)
     assert hash_pairs([text], [number])[1].tolist() == [naive.xxh64(number.to_bytes(8, "little", signed=True), first)]
 
 
-def test_multipliers_are_odd_and_all_different() -> None:
-    drawn = multipliers(3, 1000)
-    assert np.all(drawn % np.uint64(2) == 1)
-    assert len(set(drawn.tolist()) | set(multipliers(4, 1000).tolist())) == 2000
+def test_draws_are_all_different_and_even() -> None:
+    drawn = draws(3, 1000)
+    assert len(set(drawn.tolist()) | set(draws(4, 1000).tolist())) == 2000
+    ones = np.bitwise_count(drawn).sum()
+    assert abs(int(ones) - 32_000) < 5 * np.sqrt(64_000) / 2
+
+
+CHOSEN = [(1, 9), (1, 273), (0, 2**63), (5, 5 + 2**61), (7, 7 + 2**32), (2**40, 2**40 + 2**56), (0, 1)]
+
+
+@pytest.mark.parametrize(("one", "other"), CHOSEN)
+@pytest.mark.parametrize("width", [8, 16, 272])
+def test_chosen_hashes_share_a_column_as_rarely_as_any(one: int, other: int, width: int) -> None:
+    """Whoever chooses hashes without the seed gains nothing: the rate over seeds is 1/width, and not twice that."""
+    rows, pair = column_draws(1, 40_000), np.array([one, other], dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        columns = [column_of.py_func(h, rows[:, 0], rows[:, 1], rows[:, 2], np.uint64(width)) for h in pair]  # type: ignore[attr-defined]
+    meetings = float(np.mean(columns[0] == columns[1]))
+    assert abs(meetings - 1 / width) < 5 * np.sqrt(1 / width / 40_000)
+
+
+@pytest.mark.parametrize(("one", "other"), CHOSEN)
+def test_chosen_hashes_share_no_bit_of_their_mix(one: int, other: int) -> None:
+    seeds, pair = draws(1, 20_000), np.array([one, other], dtype=np.uint64)
+    mixes = [mixed.py_func(h, seeds) for h in pair]  # type: ignore[attr-defined]
+    for bit in range(64):
+        differ = np.mean(((mixes[0] ^ mixes[1]) >> np.uint64(bit)) & np.uint64(1))
+        assert abs(differ - 0.5) < 6 * 0.5 / np.sqrt(20_000), bit
 
 
 def test_columns_are_even_and_pairs_meet_as_rarely_as_chance() -> None:
     """A chi-square over the columns, and the rate at which two keys share one over many rows."""
     hashes = as_keys(np.arange(200_000)).hashes()
     with np.errstate(over="ignore"):
-        columns = np.stack([column_of.py_func(hashes, row, np.uint64(272)) for row in multipliers(9, 20)])  # type: ignore[attr-defined]
+        columns = np.stack([column_of.py_func(hashes, *row, np.uint64(272)) for row in column_draws(9, 20)])  # type: ignore[attr-defined]
     for row in columns:
         observed = np.bincount(row.astype(np.int64), minlength=272)
         expected = 200_000 / 272
@@ -63,7 +88,7 @@ def test_columns_are_even_and_pairs_meet_as_rarely_as_chance() -> None:
 def test_signs_are_even_and_unrelated_to_columns_and_rows() -> None:
     hashes = as_keys(np.arange(200_000)).hashes()
     with np.errstate(over="ignore"):
-        rows = np.stack([mixed.py_func(hashes, row) for row in multipliers(5, 8)])  # type: ignore[attr-defined]
+        rows = np.stack([mixed.py_func(hashes, row) for row in draws(5, 8)])  # type: ignore[attr-defined]
     signs = 1.0 - 2.0 * (rows & np.uint64(1)).astype(np.float64)
     columns = (rows >> np.uint64(32)).astype(np.float64)
     tolerance = 6 / np.sqrt(200_000)

@@ -14,13 +14,13 @@ EXPORTED: list[type[Sketch]] = [
 ]
 
 SMALL: dict[str, list[dict[str, Any]]] = {
-    "CountMin": [{"width": 40, "depth": 3}],
-    "FastAMS": [{"width": 60, "depth": 5}],
+    "CountMin": [{"width": 40, "depth": 3}, {"width": 1, "depth": 1}, {"width": 30, "depth": 2, "conservative": True}],
+    "FastAMS": [{"width": 60, "depth": 5}, {"width": 1, "depth": 2}],
     "SpaceSaving": [{"capacity": 30}, {"capacity": 1}],
     "ValueEstimator": [{"width": 40, "depth": 4}],
-    "BloomFilter": [{"bits": 4000, "probes": 4}, {"bits": 130, "probes": 2}],
-    "FMSketch": [{"bitmaps": 64}],
-    "BottomK": [{"size": 64}],
+    "BloomFilter": [{"bits": 4000, "probes": 4}, {"bits": 130, "probes": 2}, {"bits": 10, "probes": 4}],
+    "FMSketch": [{"bitmaps": 64}, {"bitmaps": 1}],
+    "BottomK": [{"size": 64}, {"size": 2}],
     "UltraLogLog": [{"precision": 6}, {"precision": 3}],
     "TugOfWar": [
         {"dimensions": 64, "counter": "ultraloglog", "counter_size": 6},

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment import BloomFilter, BottomK, FMSketch, InputError, ParameterError, TugOfWar, UltraLogLog
-from catchment.kernel.hashing import mixed, multipliers
+from catchment.kernel.hashing import draws, mixed
 from catchment.sketch.keys import as_keys
 from catchment.testing import STREAMS, failures_allowed
 
@@ -24,7 +24,7 @@ keys_strategy = st.lists(st.integers(0, 200), max_size=100)
 
 def values_of(keys: np.ndarray, seed: int) -> list[int]:
     with np.errstate(over="ignore"):
-        return mixed.py_func(as_keys(keys).hashes(), multipliers(seed, 1)[0]).tolist()  # type: ignore[attr-defined, no-any-return]
+        return mixed.py_func(as_keys(keys).hashes(), draws(seed, 1)[0]).tolist()  # type: ignore[attr-defined, no-any-return]
 
 
 @pytest.mark.parametrize("build", COUNTERS)

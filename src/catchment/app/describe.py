@@ -39,5 +39,5 @@ def _answers(sketch: Sketch) -> dict[str, str]:
     return {
         question: str(getattr(sketch, question)())
         for question, measure in sketch.measures.items()
-        if measure not in keyed and not (question == "self_join" and getattr(sketch, "conservative", False))
+        if measure not in keyed
     }

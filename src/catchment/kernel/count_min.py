@@ -20,9 +20,9 @@ def add_ones(cells: I64, rows: U64, hashes: U64) -> None:
     width = np.uint64(cells.shape[1])
     for row in range(cells.shape[0]):
         counters = cells[row]
-        multiplier = rows[row]
+        a, b, c = rows[row, 0], rows[row, 1], rows[row, 2]
         for i in range(hashes.size):
-            counters[column_of(hashes[i], multiplier, width)] += 1
+            counters[column_of(hashes[i], a, b, c, width)] += 1
 
 
 @kernel
@@ -30,9 +30,9 @@ def add_weights(cells: I64, rows: U64, hashes: U64, weights: I64) -> None:
     width = np.uint64(cells.shape[1])
     for row in range(cells.shape[0]):
         counters = cells[row]
-        multiplier = rows[row]
+        a, b, c = rows[row, 0], rows[row, 1], rows[row, 2]
         for i in range(hashes.size):
-            counters[column_of(hashes[i], multiplier, width)] += weights[i]
+            counters[column_of(hashes[i], a, b, c, width)] += weights[i]
 
 
 @kernel
@@ -42,10 +42,10 @@ def add_conservative(cells: I64, rows: U64, hashes: U64, weights: I64) -> None:
     for i in range(hashes.size):
         smallest = np.int64(0x7FFFFFFFFFFFFFFF)
         for row in range(cells.shape[0]):
-            smallest = min(smallest, cells[row, column_of(hashes[i], rows[row], width)])
+            smallest = min(smallest, cells[row, column_of(hashes[i], rows[row, 0], rows[row, 1], rows[row, 2], width)])
         raised = smallest + weights[i]
         for row in range(cells.shape[0]):
-            at = column_of(hashes[i], rows[row], width)
+            at = column_of(hashes[i], rows[row, 0], rows[row, 1], rows[row, 2], width)
             if cells[row, at] < raised:
                 cells[row, at] = raised
 
@@ -56,7 +56,7 @@ def look_up_smallest(cells: I64, rows: U64, hashes: U64, out: I64) -> None:
     for i in range(hashes.size):
         smallest = np.int64(0x7FFFFFFFFFFFFFFF)
         for row in range(cells.shape[0]):
-            smallest = min(smallest, cells[row, column_of(hashes[i], rows[row], width)])
+            smallest = min(smallest, cells[row, column_of(hashes[i], rows[row, 0], rows[row, 1], rows[row, 2], width)])
         out[i] = smallest
 
 
@@ -66,4 +66,4 @@ def look_up_cells(cells: I64, rows: U64, hashes: U64, out: I64) -> None:
     width = np.uint64(cells.shape[1])
     for row in range(cells.shape[0]):
         for i in range(hashes.size):
-            out[row, i] = cells[row, column_of(hashes[i], rows[row], width)]
+            out[row, i] = cells[row, column_of(hashes[i], rows[row, 0], rows[row, 1], rows[row, 2], width)]

@@ -34,13 +34,11 @@ def set_bitmap_bits(bitmaps: U64, rows: U64, hashes: U64) -> None:
 
 
 @kernel
-def collect_below(
-    hashes: U64, start: int, multiplier: np.uint64, limit: np.uint64, out: U64, used: int
-) -> tuple[int, int]:
+def collect_below(hashes: U64, start: int, draw: np.uint64, limit: np.uint64, out: U64, used: int) -> tuple[int, int]:
     """Append values below `limit` to `out` until it is full; return the next place in `hashes` and in `out`."""
     i = start
     while i < hashes.size and used < out.size:
-        value = mixed(hashes[i], multiplier)
+        value = mixed(hashes[i], draw)
         if value < limit:
             out[used] = value
             used += 1
@@ -65,10 +63,10 @@ def _packed(seen: np.uint64) -> np.uint8:
 
 
 @kernel
-def update_ultraloglog(registers: U8, precision: int, multiplier: np.uint64, hashes: U64) -> None:
+def update_ultraloglog(registers: U8, precision: int, draw: np.uint64, hashes: U64) -> None:
     p = np.uint64(precision)
     for i in range(hashes.size):
-        x = mixed(hashes[i], multiplier)
+        x = mixed(hashes[i], draw)
         at = x >> (_64 - p)
         zeros = min(leading_zeros(x << p), _64 - p)
         register = registers[at]
@@ -86,12 +84,12 @@ def merge_ultraloglog(registers: U8, other: U8) -> None:
 
 
 @kernel
-def split_by_sign(items: U64, hashes: U64, multiplier: np.uint64, positive: U64, negative: U64) -> tuple[int, int]:
+def split_by_sign(items: U64, hashes: U64, draw: np.uint64, positive: U64, negative: U64) -> tuple[int, int]:
     """Deal the hashes out by the sign that the item's own hash gives; return how many went each way."""
     p = 0
     n = 0
     for i in range(hashes.size):
-        if mixed(items[i], multiplier) & _1:
+        if mixed(items[i], draw) & _1:
             positive[p] = hashes[i]
             p += 1
         else:

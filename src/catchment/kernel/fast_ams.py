@@ -23,9 +23,9 @@ def add_signed(cells: I64, rows: U64, hashes: U64, weights: I64) -> None:
     step = 0 if weights.size == 1 else 1
     for row in range(cells.shape[0]):
         counters = cells[row]
-        multiplier = rows[row]
+        draw = rows[row]
         for i in range(hashes.size):
-            x = mixed(hashes[i], multiplier)
+            x = mixed(hashes[i], draw)
             sign = np.int64(1) - np.int64((x & np.uint64(1)) << np.uint64(1))
             counters[((x >> _32) * width) >> _32] += sign * weights[i * step]
 

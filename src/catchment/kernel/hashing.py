@@ -17,13 +17,14 @@ from catchment.kernel.compile import kernel
 
 __all__ = [
     "SPARK_SEED",
+    "column_draws",
     "column_of",
+    "draws",
     "hash_bytes",
     "hash_bytes_chained",
     "hash_int64s",
     "hash_int64s_chained",
     "mixed",
-    "multipliers",
 ]
 
 U64 = NDArray[np.uint64]
@@ -39,10 +40,14 @@ _P4 = np.uint64(0x85EBCA77C2B2AE63)
 _P5 = np.uint64(0x27D4EB2F165667C5)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
+_MIX2 = np.uint64(0x94D049BB133111EB)
+_LOW = np.uint64(0xFFFFFFFF)
 
 # numba mixes a uint64 and a plain int to float64: every constant is a uint64.
 _S1, _S7, _S8, _S11, _S12, _S16, _S18, _S23, _S24 = (np.uint64(n) for n in (1, 7, 8, 11, 12, 16, 18, 23, 24))
-_S27, _S29, _S31, _S32, _S33, _S40, _S48, _S56, _B64 = (np.uint64(n) for n in (27, 29, 31, 32, 33, 40, 48, 56, 64))
+_S27, _S29, _S30, _S31, _S32, _S33, _S40, _S48, _S56, _B64 = (
+    np.uint64(n) for n in (27, 29, 30, 31, 32, 33, 40, 48, 56, 64)
+)
 _1, _2, _3, _4, _5, _6, _7 = (np.uint64(n) for n in range(1, 8))
 
 
@@ -157,36 +162,42 @@ def hash_bytes_chained(data: U8, offsets: I64, seeds: U64, out: U64) -> None:
 
 
 @kernel
-def column_of(hash_: np.uint64, multiplier: np.uint64, width: np.uint64) -> np.uint64:
-    """The column in [0, width) of a key in the row with that multiplier.
+def column_of(hash_: np.uint64, a: np.uint64, b: np.uint64, c: np.uint64, width: np.uint64) -> np.uint64:
+    """The column in [0, width) of a key in the row that drew a, b and c.
 
-    Multiply-shift (Dietzfelbinger et al., J. Algorithms 25(1), 1997) then fastrange (Lemire, ACM TOMACS 29(1), 2019):
-    for two keys and a random odd multiplier the chance of one column is at most 2/width, 1/width on average, and
-    rows with independent multipliers are independent. Double hashing, h1 + i*h2, was as fast and is not that: with
-    fastrange two keys near in both halves meet in every row, so no number of rows brings the chance below ~1/width^2.
+    Pair-multiply-shift (Thorup, High speed hashing for integers and strings, 2015, section 3.5) on the two halves of
+    the hash, then fastrange (Lemire, ACM TOMACS 29(1), 2019): one multiplication, and for any two hashes the columns
+    are independent and uniform over the draw, so keys cannot be chosen to collide without the seed. Rejected: double
+    hashing h1 + i*h2, under which two keys near in both halves meet in every row, and plain multiply-shift, under
+    which chosen keys meet with probability 2/width. Both were as fast.
     """
-    return (((hash_ * multiplier) >> _S32) * width) >> _S32
+    return ((((a + (hash_ >> _S32)) * (b + (hash_ & _LOW)) + c) >> _S32) * width) >> _S32
 
 
 @kernel
-def mixed(hash_: np.uint64, multiplier: np.uint64) -> np.uint64:
-    """A fresh 64-bit value for each (key, row): for signs and bit positions, where multiply-shift is too regular.
+def mixed(hash_: np.uint64, draw: np.uint64) -> np.uint64:
+    """A fresh 64-bit value for each (key, row), a bijection of the hash: for signs, bit positions and ranks.
 
-    The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), cut to one multiplication.
+    The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014) on hash xor draw, both multiplications: with one,
+    hashes that differ only in their top bits had signs in common under every seed.
     """
-    x = hash_ * multiplier
-    x = (x ^ (x >> _S32)) * _MIX
-    return x ^ (x >> _S29)
+    x = hash_ ^ draw
+    x = (x ^ (x >> _S30)) * _MIX
+    x = (x ^ (x >> _S27)) * _MIX2
+    return x ^ (x >> _S31)
 
 
-def multipliers(seed: int, count: int) -> U64:
-    """`count` odd numbers drawn from `seed` by SplitMix64: the hash functions of a sketch.
+def draws(seed: int, count: int) -> U64:
+    """`count` random numbers from `seed` by SplitMix64: the hash functions of a sketch.
 
-    >>> multipliers(7, 3).tolist() == multipliers(7, 4)[:3].tolist()
+    >>> draws(7, 3).tolist() == draws(7, 4)[:3].tolist()
     True
     """
     with np.errstate(over="ignore"):
         x = np.uint64(seed) + _GOLDEN * np.arange(1, count + 1, dtype=np.uint64)
-        x = (x ^ (x >> np.uint64(30))) * _MIX
-        x = (x ^ (x >> _S27)) * np.uint64(0x94D049BB133111EB)
-        return (x ^ (x >> _S31)) | np.uint64(1)
+        return mixed.py_func(x, np.uint64(0))  # type: ignore[attr-defined]
+
+
+def column_draws(seed: int, rows: int) -> U64:
+    """The a, b and c of each row, for `column_of`."""
+    return draws(seed, 3 * rows).reshape(rows, 3)

@@ -48,7 +48,9 @@ def pack_bits(values: U64, width: int, out: U8) -> None:
 
 
 @kernel
-def unpack_bits(data: U8, width: int, out: U64) -> None:
+def unpack_bits(data: U8, width: int, base: np.uint64, out: NDArray[np.generic]) -> np.uint64:
+    """Read what `pack_bits` wrote, add `base` to each, and return the largest distance that was there."""
+    furthest = np.uint64(0)
     bit = 0
     for i in range(out.size):
         value = np.uint64(0)
@@ -62,7 +64,9 @@ def unpack_bits(data: U8, width: int, out: U64) -> None:
             value |= piece << np.uint64(done)
             done += taken
             bit += taken
-        out[i] = value
+        furthest = max(furthest, value)
+        out[i] = base + value
+    return furthest
 
 
 @kernel

@@ -25,13 +25,13 @@ class Sketch(ABC):
     family: ClassVar[int]
     """The number of this kind of sketch in its bytes; never reused. 192 to 255 are left to users' own."""
 
-    linear: ClassVar[bool]
+    linear: bool
     """True when parts merged are the whole, byte for byte; otherwise they only share the guarantee."""
 
     inputs: ClassVar[tuple[str, ...]] = ("keys",)
     """The arrays that `update` needs, by name."""
 
-    measures: ClassVar[Mapping[str, str]]
+    measures: Mapping[str, str]
     """Each question, by method name, and the truth it estimates, by its name in `catchment.testing.exact`."""
 
     _layout: ClassVar[Mapping[str, str | tuple[str, ...]]]
@@ -90,11 +90,15 @@ class Sketch(ABC):
     def merge(cls, sketches: Iterable[Self]) -> Self:
         """One sketch of all their events; the parts stay as they were.
 
-        Raises `MergeError` naming the first parameter in which they differ.
+        Raises `MergeError` naming the first parameter in which they differ, and `WeightError` when their totals
+        together are more than a counter holds.
         """
         parts = list(sketches)
         if not parts:
             raise MergeError("nothing to merge", "give at least one sketch")
+        for part in parts:
+            if not isinstance(part, cls):
+                raise MergeError(f"a {type(part).__name__} among the parts", f"give objects of {cls.__name__}")
         for part in parts:
             cls._check_fit(parts[0], part)
         merged = parts[0].copy()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from catchment.answer import Answer
 from catchment.errors import DamagedBytesError
 from catchment.kernel.bloom import look_up_bits, set_bits
-from catchment.kernel.hashing import multipliers
+from catchment.kernel.hashing import column_draws
 from catchment.sketch.base import Sketch
 from catchment.sketch.bounds import bisect
 from catchment.sketch.checks import check_fraction, check_whole
@@ -68,7 +68,7 @@ class BloomFilter(Sketch):
     """
 
     family: ClassVar[int] = 5
-    linear: ClassVar[bool] = True
+    linear = True
     measures = {"estimate": "distinct"}
     _layout = {"bits": "Q", "probes": "I", "delta": "d", "seed": "Q"}
 
@@ -91,16 +91,16 @@ class BloomFilter(Sketch):
         check_fraction("epsilon", epsilon)
         check_whole("capacity", capacity, 1, 2**40)
         return {
-            "bits": max(1, math.ceil(-capacity * math.log(epsilon) / math.log(2) ** 2)),
+            "bits": max(2, math.ceil(-capacity * math.log(epsilon) / math.log(2) ** 2)),
             "probes": max(1, round(-math.log2(epsilon))),
         }
 
     def _configure(self, *, bits: int, probes: int, delta: float = 0.01, seed: int = 0) -> None:
-        self.bits = check_whole("bits", bits, 1, 2**32 - 1)
+        self.bits = check_whole("bits", bits, 2, 2**32 - 1)
         self.probes = check_whole("probes", probes, 1, 64)
         self.delta = check_fraction("delta", delta)
         self.seed = check_whole("seed", seed, 0, 2**64 - 1)
-        self._rows = multipliers(self.seed, self.probes)
+        self._rows = column_draws(self.seed, self.probes)
 
     def _clear(self) -> None:
         self._words = np.zeros((self.bits + 63) // 64, dtype=np.uint64)
@@ -138,7 +138,9 @@ class BloomFilter(Sketch):
     def estimate(self) -> Answer:
         """The number of distinct keys added."""
         found = self._bits_set()
-        return Answer(self._keys_for(found), *self._interval(found), confidence=1 - self.delta, epsilon=self.epsilon)
+        low, high = self._interval(found)
+        value = min(max(self._keys_for(found), low), high)
+        return Answer(value, low, high, confidence=1 - self.delta, epsilon=self.epsilon)
 
     def _keys_for(self, bits_set: float) -> float:
         """The number of keys that would set that many bits in expectation; infinite when all are set."""
@@ -147,7 +149,7 @@ class BloomFilter(Sketch):
         return math.log1p(-bits_set / self.bits) / (self.probes * math.log1p(-1 / self.bits))
 
     def _expected_bits(self, keys: float) -> float:
-        return -self.bits * math.expm1(keys * self.probes * math.log1p(-1 / self.bits)) if self.bits > 1 else 1.0
+        return -self.bits * math.expm1(keys * self.probes * math.log1p(-1 / self.bits))
 
     def _interval(self, found: int) -> tuple[float, float]:
         if found == 0:

@@ -72,9 +72,9 @@ class BottomK(DistinctCounter):
         self._keep(np.zeros(0, dtype=np.uint64))
 
     def _keep(self, values: U64) -> None:
-        """Take these as the smallest so far; as many again may wait, so that sorting costs little and memory grows."""
+        """Take these as the smallest so far."""
         self._values = values
-        self._pending = np.zeros(min(max(values.size, _FIRST_ROOM), self.size), dtype=np.uint64)
+        self._pending = np.zeros(0, dtype=np.uint64)
         self._waiting = 0
 
     @property
@@ -83,11 +83,15 @@ class BottomK(DistinctCounter):
 
     def _add(self, hashes: U64) -> None:
         at = 0
+        if hashes.size and not self._pending.size:
+            # As many may wait as there are, so that sorting costs little; an unused sketch takes no room at all.
+            self._pending = np.zeros(min(max(self._values.size, _FIRST_ROOM), self.size), dtype=np.uint64)
         while at < hashes.size:
             limit = self._values[-1] if self._values.size == self.size else np.uint64(2**64 - 1)
             at, self._waiting = collect_below(hashes, at, self._rows[0], limit, self._pending, self._waiting)
             if self._waiting == self._pending.size:
                 self._settle()
+                self._pending = np.zeros(min(max(self._values.size, _FIRST_ROOM), self.size), dtype=np.uint64)
 
     def _settle(self) -> U64:
         """Sort the values that wait in with the rest, and return them all."""
@@ -102,7 +106,7 @@ class BottomK(DistinctCounter):
             return values.size, values.size, values.size
         largest = (float(values[-1]) + 1) / _RANGE
         low, high = distinct_interval(self.size, largest, delta)
-        return (self.size - 1) / largest, math.floor(low), math.ceil(high)
+        return max((self.size - 1) / largest, math.floor(low)), math.floor(low), math.ceil(high)
 
     def _absorb(self, others: list[BottomK]) -> None:
         known = np.concatenate([self._settle(), *(other._settle() for other in others)])

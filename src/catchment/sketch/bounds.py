@@ -5,7 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-__all__ = ["bisect", "chernoff_radius", "distinct_interval", "median_row_failure"]
+__all__ = ["bisect", "chernoff_radius", "distinct_interval", "median_row_failure", "widened"]
+
+
+def widened(low: float, high: float) -> tuple[float, float]:
+    """Bounds moved outwards where integers this large have no exact floating-point number.
+
+    Sums of squares pass 2^53 early; rounding to nearest could put the upper bound below the truth.
+
+    >>> widened(3.0, 8.0), widened(0.0, 2.0**60) > (0.0, 2.0**60)
+    ((3.0, 8.0), True)
+    """
+    margin = 2.0**-40
+    return (
+        low - abs(low) * margin if abs(low) >= 2.0**52 else low,
+        high + abs(high) * margin if abs(high) >= 2.0**52 else high,
+    )
 
 
 def bisect(holds: Callable[[float], bool], low: float, high: float, steps: int = 60) -> float:
@@ -87,5 +102,5 @@ def _relative_entropy(p: float, q: float) -> float:
     if q >= 1.0:
         return 0.0 if p >= 1.0 else math.inf
     first = p * math.log(p / q) if p > 0 else 0.0
-    second = (1 - p) * math.log((1 - p) / (1 - q)) if p < 1 else 0.0
+    second = (1 - p) * (math.log1p(-p) - math.log1p(-q)) if p < 1 else 0.0
     return first + second

@@ -6,7 +6,8 @@
 All little-endian. The reader checks every length before it takes memory. Arrays are packed by patched frame of
 reference (kernel/packing.py), in which equal cells cost nothing, so that a few bytes could blow up to any size.
 Therefore only `FREE_CELLS` cells of a payload may be written in no bits at all, and the rest take at least one each:
-what is read needs at most 8 * FREE_CELLS bytes and 64 times the length of the bytes.
+what is read needs at most 8 * FREE_CELLS bytes and 64 times the length of the bytes, besides a few kilobytes for
+each sketch in a sketch.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def seal_envelope(family: int, parameters: bytes, payload: bytes) -> bytes:
 
 def open_envelope(blob: bytes | bytearray | memoryview) -> tuple[int, Reader, Reader]:
     """The family of a serialised sketch, its parameters and its payload; raise a `BytesError` if it is not whole."""
-    view = memoryview(blob).cast("B")
+    view = memoryview(bytes(blob) if isinstance(blob, memoryview) and not blob.c_contiguous else blob).cast("B")
     if view[: len(MAGIC)] != MAGIC[: len(view)]:
         raise UnknownFormatError(f"the bytes start with {bytes(view[:4])!r}, not {MAGIC!r}", "this is not a sketch")
     if len(view) < _HEADER.size + _CHECKSUM.size:
@@ -81,8 +82,7 @@ class Writer:
         """Integers of any type up to 64 bits, in the fewest bits; the reader must know how many there are."""
         flat = np.ascontiguousarray(values).reshape(-1)
         base = int(flat.min()) if flat.size else 0
-        if flat.dtype.kind == "u":  # a base above 2^63 - 1 would not fit its field; from zero then
-            base = min(base, 2**63 - 1)
+        base = min(base, 2**63 - 1)  # the most that its field can hold
         # Distances are taken modulo 2^64, so the widest spread of int64 fits too.
         distances = flat.astype(np.uint64) - np.uint64(base % 2**64)
         width, patches = _cheapest_width(distances, smallest=0 if flat.size <= self._free else 1)
@@ -115,10 +115,14 @@ class Reader:
         self._at = 0
         self._free = FREE_CELLS
 
+    @property
+    def left(self) -> int:
+        """How many bytes there still are."""
+        return len(self._view) - self._at
+
     def _take(self, size: int) -> memoryview:
-        left = len(self._view) - self._at
-        if size > left:
-            raise DamagedBytesError(f"{size} bytes are needed where {left} are left", _AGAIN)
+        if not 0 <= size <= self.left:
+            raise DamagedBytesError(f"{size} bytes are needed where {self.left} are left", _AGAIN)
         self._at += size
         return self._view[self._at - size : self._at]
 
@@ -140,15 +144,14 @@ class Reader:
         patched = np.frombuffer(self._take(8 * patches), dtype=np.uint64)
         if patches and (int(positions[-1]) >= count or bool(np.any(positions[1:] <= positions[:-1]))):
             raise DamagedBytesError("patches out of order or out of place", _AGAIN)
-        distances = np.empty(count, dtype=np.uint64)
-        unpack_bits(packed, width, distances)
-        distances[positions] = patched
-        furthest = int(distances.max()) if count else 0
+        values = np.empty(count, dtype=dtype)
+        offset = np.uint64(base % 2**64)
+        furthest = max(int(unpack_bits(packed, width, offset, values)), int(patched.max(initial=0)))
         if count and not (low <= base and base + furthest <= high):
             raise DamagedBytesError(f"values up to {base + furthest} outside [{low}, {high}]", _AGAIN)
-        distances += np.uint64(base % 2**64)
-        return distances.view(dtype) if np.dtype(dtype).itemsize == 8 else distances.astype(dtype)
+        values[positions] = (patched + offset).astype(dtype)
+        return values
 
     def finish(self) -> None:
-        if self._at != len(self._view):
-            raise DamagedBytesError(f"{len(self._view) - self._at} bytes left over", _AGAIN)
+        if self.left:
+            raise DamagedBytesError(f"{self.left} bytes left over", _AGAIN)

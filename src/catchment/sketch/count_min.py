@@ -11,9 +11,19 @@ from numpy.typing import NDArray
 from catchment.answer import Answer
 from catchment.errors import QueryError
 from catchment.kernel.count_min import add_conservative, add_ones, add_weights, look_up_smallest
-from catchment.kernel.hashing import multipliers
+from catchment.kernel.hashing import column_draws
 from catchment.sketch.base import Sketch
-from catchment.sketch.checks import MASS_LIMIT, as_weights, check_fraction, check_mass, check_whole, read_mass
+from catchment.sketch.bounds import widened
+from catchment.sketch.checks import (
+    MASS_LIMIT,
+    are_ones,
+    as_weights,
+    check_fraction,
+    check_mass,
+    check_total,
+    check_whole,
+    read_mass,
+)
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import as_keys, hash_keys
 
@@ -29,15 +39,16 @@ class CountMin(Sketch):
     **Guarantee.** Let N be the total weight, f a key's true frequency, fixed before the seed was drawn. The estimate
     is never below f, and exceeds it by more than `epsilon * N` with probability at most `delta`.
 
-    *Proof.* A row's counter holds f and the weight of the keys that share it, in expectation at most (N - f)/width
-    (`kernel.hashing.column_of`). By Markov it holds more than k(N - f)/width above f with probability at most 1/k;
-    all `depth` independent rows do with probability k^-depth = delta for k = delta^(-1/depth). So f lies above
-    `estimate - k(N - f)/width`, which is solved for f.
+    *Proof.* A row's counter holds f and the weight of the keys that share it, in expectation (N - f)/width, since
+    columns are pairwise independent (`kernel.hashing.column_of`). By Markov it holds more than k(N - f)/width above f
+    with probability at most 1/k; all `depth` independent rows do with probability k^-depth = delta for k =
+    delta^(-1/depth). So f lies above `estimate - k(N - f)/width`, which is solved for f.
 
-    A second bound uses what the rows hold (Ting, KDD 2018): without the key, its place in a row is uniform, so a
-    row errs by more than t with probability (counters above t)/width, and all rows with the product of these. The
-    smallest t for which the product is at most delta bounds the error; the key's own weight in the counters only
-    raises t. On skewed streams this is several times tighter; `low` takes the better of the two, each at delta/2.
+    A second bound uses what the rows hold (Ting, KDD 2018): with the key's place in a row independent of the others',
+    as of a random function, a row errs by more than t with probability (counters above t)/width, and all rows with
+    the product of these. The smallest t for which the product is at most delta bounds the error; the key's own weight
+    in the counters only raises t. On skewed streams this is several times tighter; `low` takes the better of the two,
+    each at delta/2.
 
     Inner products and self-joins: never below the truth, and above it by more than `epsilon * N * N'` with
     probability at most delta, by the same Markov argument over pairs of colliding keys.
@@ -73,7 +84,7 @@ class CountMin(Sketch):
     """
 
     family: ClassVar[int] = 1
-    linear: ClassVar[bool] = True
+    linear = True
     measures = {"estimate": "frequency", "self_join": "self_join", "total": "total"}
     _layout = {"width": "I", "depth": "I", "delta": "d", "seed": "Q", "conservative": "?"}
 
@@ -108,7 +119,9 @@ class CountMin(Sketch):
         self.delta = check_fraction("delta", math.exp(-depth) if delta is None else delta)
         self.seed = check_whole("seed", seed, 0, 2**64 - 1)
         self.conservative = bool(conservative)
-        self._rows = multipliers(self.seed, self.depth)
+        if self.conservative:
+            self.linear, self.measures = False, {"estimate": "frequency", "total": "total"}
+        self._rows = column_draws(self.seed, self.depth)
 
     def _clear(self) -> None:
         self._cells = np.zeros((self.depth, self.width), dtype=np.int64)
@@ -129,10 +142,11 @@ class CountMin(Sketch):
     def update(self, keys: Any, *, weights: Any = 1) -> None:
         """Count each key once, or by its weight: integers, not negative."""
         batch = as_keys(keys)
-        if isinstance(weights, int) and weights == 1 and not self.conservative:
+        if are_ones(weights) and not self.conservative:
+            total = check_total("events", self._total + len(batch))
             for block in batch.blocks():
                 add_ones(self._cells, self._rows, block.hashes())
-            self._total, self._slack = self._total + len(batch), None
+            self._total, self._slack = total, None
         else:
             self._add(batch.hashes(), as_weights(weights, len(batch)))
 
@@ -162,16 +176,16 @@ class CountMin(Sketch):
         self._check_fit(self, other)
         self._refuse_conservative("an inner product")
         rows = np.einsum("ij,ij->i", self._cells, other._cells, dtype=np.float64)
-        high = float(rows.min())
-        low = max(0.0, high - self.epsilon * self._total * other._total)
-        return self._answer(high, low, high)
+        value = float(rows.min())
+        low = max(0.0, value - self.epsilon * self._total * other._total)
+        return self._answer(value, *widened(low, value))
 
     def self_join(self) -> Answer:
         """The sum over all keys of their squared frequencies."""
         self._refuse_conservative("a self-join")
-        high = float(np.einsum("ij,ij->i", self._cells, self._cells, dtype=np.float64).min())
-        low = max(self._markov_low(np.array([high]), float(self._total) ** 2).item(), float(self._total))
-        return self._answer(high, min(low, high), high)
+        value = float(np.einsum("ij,ij->i", self._cells, self._cells, dtype=np.float64).min())
+        low = max(self._markov_low(np.array([value]), float(self._total) ** 2).item(), float(self._total))
+        return self._answer(value, *widened(min(low, value), value))
 
     def total(self) -> Answer:
         """The sum of all weights, exactly."""

@@ -7,14 +7,14 @@ arrives twice, or along two paths. That is what lets peers pass sketches on with
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catchment.answer import Answer
 from catchment.errors import InputError
-from catchment.kernel.hashing import multipliers
+from catchment.kernel.hashing import draws
 from catchment.sketch.base import Sketch
 from catchment.sketch.checks import check_choice, check_fraction, check_whole
 from catchment.sketch.keys import as_keys, hash_pairs
@@ -39,7 +39,7 @@ class DistinctCounter(Sketch):
         "item" or "pair".
     """
 
-    linear: ClassVar[bool] = True
+    linear = True
     measures = {"estimate": "distinct"}
 
     delta: float
@@ -54,7 +54,7 @@ class DistinctCounter(Sketch):
         self.delta = check_fraction("delta", delta)
         self.seed = check_whole("seed", seed, 0, 2**64 - 1)
         self.by = check_choice("by", by, BY)
-        self._rows = multipliers(self.seed, functions)
+        self._rows = draws(self.seed, functions)
 
     def update(self, keys: Any, attributes: Any = None) -> None:
         """Take in keys, or with `by="pair"` keys with one attribute each; those seen before change nothing."""

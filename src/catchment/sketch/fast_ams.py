@@ -11,10 +11,18 @@ from numpy.typing import NDArray
 from catchment.answer import Answer
 from catchment.errors import DamagedBytesError
 from catchment.kernel.fast_ams import add_signed, look_up_signed
-from catchment.kernel.hashing import multipliers
+from catchment.kernel.hashing import draws
 from catchment.sketch.base import Sketch
-from catchment.sketch.bounds import median_row_failure
-from catchment.sketch.checks import as_weights, check_fraction, check_mass, check_whole, read_mass
+from catchment.sketch.bounds import median_row_failure, widened
+from catchment.sketch.checks import (
+    are_ones,
+    as_weights,
+    check_fraction,
+    check_mass,
+    check_total,
+    check_whole,
+    read_mass,
+)
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import as_keys, hash_keys
 
@@ -64,7 +72,7 @@ class FastAMS(Sketch):
     """
 
     family: ClassVar[int] = 2
-    linear: ClassVar[bool] = True
+    linear = True
     measures = {"estimate": "frequency", "self_join": "self_join", "total": "total"}
     _layout = {"width": "I", "depth": "I", "delta": "d", "seed": "Q"}
 
@@ -95,7 +103,7 @@ class FastAMS(Sketch):
         self.depth = check_whole("depth", depth, 1, 63)
         self.delta = check_fraction("delta", delta)
         self.seed = check_whole("seed", seed, 0, 2**64 - 1)
-        self._rows = multipliers(self.seed, self.depth)
+        self._rows = draws(self.seed, self.depth)
 
     def _clear(self) -> None:
         self._cells = np.zeros((self.depth, self.width), dtype=np.int64)
@@ -117,8 +125,8 @@ class FastAMS(Sketch):
     def update(self, keys: Any, *, weights: Any = 1) -> None:
         """Add each key's weight to its frequency; weights are integers of either sign."""
         batch = as_keys(keys)
-        if isinstance(weights, int) and weights == 1:
-            mass, net = self._mass + len(batch), len(batch)
+        if are_ones(weights):
+            mass, net = check_total("events", self._mass + len(batch)), len(batch)
             for block in batch.blocks():
                 add_signed(self._cells, self._rows, block.hashes(), np.ones(1, dtype=np.int64))
         else:
@@ -134,6 +142,7 @@ class FastAMS(Sketch):
         look_up_signed(self._cells, self._rows, hashes, rows)
         value = np.median(rows, axis=0)
         radius = self._error(1.0, events=2) * self._norm(events=2)
+        value = np.clip(value, -self._mass, self._mass)
         low, high = np.maximum(value - radius, -self._mass), np.minimum(value + radius, self._mass)
         if scalar:
             return self._answer(value.item(), low.item(), high.item())
@@ -143,7 +152,7 @@ class FastAMS(Sketch):
         """The sum over all keys of their squared frequencies."""
         value = _median_product(self._cells, self._cells)
         low, high = self._self_join_bounds(value, events=1)
-        return self._answer(value, low, high)
+        return self._answer(min(value, high), *widened(low, high))
 
     def inner_product(self, other: FastAMS) -> Answer:
         """The sum over all keys of the product of their frequencies here and there."""
@@ -180,11 +189,13 @@ class FastAMS(Sketch):
     def _self_join_bounds(self, value: float, *, events: int) -> tuple[float, float]:
         error = self._error(2.0, events=events)
         high = value / (1 - error) if error < 1 else math.inf
-        return value / (1 + error), min(high, float(self._mass) ** 2)
+        high = min(high, float(self._mass) ** 2)
+        return min(value / (1 + error), high), high
 
     def _within(self, value: float, reach: float, error: float) -> Answer:
         """`reach` bounds the truth by itself too (Cauchy and Schwarz)."""
-        return self._answer(value, max(value - error * reach, -reach), min(value + error * reach, reach))
+        low, high = max(value - error * reach, -reach), min(value + error * reach, reach)
+        return self._answer(min(max(value, low), high), *widened(low, high))
 
     def _answer(self, value: Any, low: Any, high: Any) -> Answer:
         return Answer(value, low, high, confidence=1 - self.delta, epsilon=self.epsilon)

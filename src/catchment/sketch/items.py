@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from catchment.errors import DamagedBytesError
 from catchment.kernel.items import copy_spans
 from catchment.sketch.codec import Reader, Writer
-from catchment.sketch.keys import BINARY, INTEGER, TEXT, KeyBatch
+from catchment.sketch.keys import BINARY, INTEGER, TEXT, KeyBatch, is_utf8
 
 __all__ = ["ItemStore"]
 
@@ -48,6 +48,9 @@ class ItemStore:
         starts = np.empty(slots.size, dtype=np.int64)
         self._end = int(copy_spans(batch.data, sources, lengths, self._arena, self._end, starts))
         self._kinds[slots], self._starts[slots], self._lengths[slots] = batch.kind, starts, lengths
+        if batch.kind == TEXT and not is_utf8(self._batch(slots, TEXT)):
+            # Arrow does not check its strings; one that is none is kept as the bytes that it is.
+            self._kinds[[slot for slot in slots if not is_utf8(self._batch(slot[None], TEXT))]] = BINARY
 
     def _make_room(self, size: int) -> None:
         if self._end + size <= self._arena.size:
@@ -57,6 +60,10 @@ class ItemStore:
         starts = np.empty_like(self._starts)
         self._end = int(copy_spans(self._arena, self._starts, self._lengths, arena, 0, starts))
         self._arena, self._starts = arena, starts
+
+    def kinds(self, slots: I64) -> U8:
+        """Whether these slots hold integers, text or bytes."""
+        return self._kinds[slots]
 
     def get(self, slots: I64) -> tuple[int | str | bytes, ...]:
         """The items of these slots as Python values."""
@@ -104,18 +111,15 @@ class ItemStore:
     def read(cls, reader: Reader, used: int) -> ItemStore:
         """A store of `used` slots that hold what `write` wrote."""
         kinds = reader.integers(used, np.uint8, low=INTEGER, high=BINARY)
-        lengths = reader.integers(used, np.int64, low=0, high=2**40)
-        if np.any(lengths[kinds == INTEGER] != 8):
-            raise DamagedBytesError("an integer item that is not 8 bytes long", "fetch the bytes again")
+        lengths = reader.integers(used, np.int64, low=0, high=reader.left)
+        # In floating point, since many lengths could wrap around to a sum that looks right.
+        if np.any(lengths[kinds == INTEGER] != 8) or lengths.sum(dtype=np.float64) > reader.left:
+            raise DamagedBytesError("items of impossible lengths", "fetch the bytes again")
         store = cls(used)
         store._end = int(lengths.sum())
         store._arena = np.frombuffer(reader.raw(store._end), dtype=np.uint8).copy()
         store._kinds, store._lengths, store._starts = kinds, lengths, np.cumsum(lengths) - lengths
-        store._check_texts(np.flatnonzero(kinds == TEXT))
+        texts = store._batch(np.flatnonzero(kinds == TEXT), TEXT)
+        if not is_utf8(texts):
+            raise DamagedBytesError("a text item that is not UTF-8", "fetch the bytes again")
         return store
-
-    def _check_texts(self, slots: I64) -> None:
-        try:
-            self.get(slots)
-        except UnicodeDecodeError:
-            raise DamagedBytesError("a text item that is not UTF-8", "fetch the bytes again") from None

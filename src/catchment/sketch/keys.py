@@ -2,8 +2,9 @@
 
 A key is its xxh64 with seed 42, the value of Spark's `xxhash64`. Every integer type is widened to 64 bits first, so
 that 5 is one key whether it came as a Python int, an int32 column or a uint8 array; in Spark, cast to bigint before
-hashing. A string is its UTF-8 bytes, so "a" and b"a" are the same key, as they are in Spark. Nulls, floats, booleans
-and times are refused: they have no one hash that every side agrees on.
+hashing. A string is its UTF-8 bytes, so "a" and b"a" are the same key, as they are in Spark; likewise a string of eight
+bytes and the integer of those bytes. Nulls, floats, booleans and times are refused: they have no one hash that every
+side agrees on.
 
 Nothing here runs Python code per key: lists go through `join`, arrays and Arrow buffers through kernels.
 """
@@ -112,7 +113,7 @@ def hash_pairs(keys: Any, attributes: Any) -> tuple[U64, U64]:
 
 def as_keys(keys: Any) -> KeyBatch:
     """Read keys of any accepted type; raise `KeyTypeError` or `NullKeyError` naming the first that cannot be."""
-    if isinstance(keys, (str, bytes, int, np.integer)) and not isinstance(keys, bool):
+    if isinstance(keys, (str, bytes, int, np.integer)) and not isinstance(keys, (bool, np.timedelta64)):
         return _from_list([keys.item() if isinstance(keys, np.generic) else keys], scalar=True)
     if keys is None:
         raise NullKeyError("the key is null", "leave nulls out, or give them a name of their own")
@@ -121,11 +122,14 @@ def as_keys(keys: Any) -> KeyBatch:
     if isinstance(keys, (list, tuple)):
         return _from_list(keys)
     if isinstance(keys, np.ndarray) or hasattr(keys, "__array__"):
-        return _from_numpy(np.asarray(keys))
+        return _from_numpy(keys if isinstance(keys, np.ndarray) else np.asarray(keys))
     raise KeyTypeError(f"keys of type {type(keys).__name__}", _CURE)
 
 
 def _from_numpy(keys: NDArray[Any]) -> KeyBatch:
+    if isinstance(keys, np.ma.MaskedArray) and np.ma.is_masked(keys):
+        place = int(np.argmax(np.ma.getmaskarray(keys)))
+        raise NullKeyError(f"the key at position {place} is masked", "leave it out, with compressed()")
     if keys.ndim > 1:
         raise KeyTypeError(f"an array of keys with shape {keys.shape}", "give one dimension, for instance with ravel()")
     scalar = keys.ndim == 0
@@ -161,14 +165,12 @@ def _from_list(keys: Sequence[Any], *, scalar: bool = False) -> KeyBatch:
 
 def _from_short_list(keys: Sequence[Any], first: int) -> KeyBatch:
     kinds = set(map(type, keys))
-    if kinds == {str}:
+    if kinds and kinds <= {str, np.str_}:
         return _from_texts(keys)
     if kinds <= {int, *_NUMPY_INTEGERS}:
         return _from_integers(keys)
-    if kinds == {bytes}:
+    if kinds <= {bytes, np.bytes_}:
         return KeyBatch(BINARY, False, np.frombuffer(b"".join(keys), dtype=np.uint8), _offsets(keys))
-    if kinds == {np.str_}:
-        return _from_texts(list(map(str, keys)))
     raise _misfit(keys, kinds, first)
 
 
@@ -211,10 +213,11 @@ def _misfit(keys: Sequence[Any], kinds: set[type], first: int) -> InputError:
     if type(None) in kinds:
         place = next(place for place, key in enumerate(keys, first) if key is None)
         return NullKeyError(f"the key at position {place} is null", "leave nulls out, or give them a name of their own")
-    if float in kinds and any(key != key for key in keys if isinstance(key, float)):
-        place = next(place for place, key in enumerate(keys, first) if key != key)
+    nans = [place for place, key in enumerate(keys, first) if isinstance(key, float) and key != key]
+    if nans:
+        place = nans[0]
         return NullKeyError(f"the key at position {place} is NaN", "leave nulls out, or give them a name of their own")
-    allowed = (int, str, bytes, np.str_, *_NUMPY_INTEGERS)
+    allowed = (int, str, bytes, np.str_, np.bytes_, *_NUMPY_INTEGERS)
     for place, key in enumerate(keys, first):
         if type(key) not in allowed:
             return KeyTypeError(f"the key {key!r} at position {place} is of type {type(key).__name__}", _CURE)
@@ -233,13 +236,18 @@ def _from_arrow(keys: Any) -> KeyBatch:
         keys = keys.combine_chunks()
     if not isinstance(keys, pa.Array):
         raise KeyTypeError(f"keys of type pyarrow.{type(keys).__name__}", "give one column of it")
-    if pa.types.is_null(keys.type) or keys.null_count:
+    if pa.types.is_dictionary(keys.type):  # taken apart by hand: nulls may hide among its values, views cannot be taken
+        values = keys.dictionary
+        if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
+            values = values.cast(pa.large_string() if pa.types.is_string_view(values.type) else pa.large_binary())
+        keys = values.take(keys.indices)
+    if not len(keys):
+        return _from_list([])
+    if keys.null_count:
         place = pc.index(keys.is_null(), True).as_py()
         raise NullKeyError(
             f"the key at position {place} is null", "leave nulls out (drop_null), or give them a name of their own"
         )
-    if pa.types.is_dictionary(keys.type):
-        keys = keys.dictionary_decode()
     if pa.types.is_integer(keys.type):
         return _from_numpy(keys.to_numpy(zero_copy_only=False))
     text = pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type) or pa.types.is_string_view(keys.type)
@@ -252,3 +260,16 @@ def _from_arrow(keys: Any) -> KeyBatch:
     places = places[keys.offset : keys.offset + len(keys) + 1]
     content = np.frombuffer(data, dtype=np.uint8) if data is not None else np.zeros(0, dtype=np.uint8)
     return KeyBatch(TEXT if text else BINARY, scalar=False, data=content, offsets=places)
+
+
+def is_utf8(batch: KeyBatch) -> bool:
+    """Whether every key is UTF-8 by itself: all of them together are, and none begins inside a character."""
+    if not len(batch):
+        return True
+    start, stop = int(batch.offsets[0]), int(batch.offsets[-1])
+    try:
+        batch.data[start:stop].tobytes().decode()
+    except UnicodeDecodeError:
+        return False
+    begins = batch.offsets[:-1][np.diff(batch.offsets) > 0]
+    return not np.any((batch.data[begins] & 0xC0) == 0x80)

@@ -14,10 +14,12 @@ from catchment.kernel.space_saving import build_table, find_slots, update_space_
 from catchment.sketch.base import Sketch
 from catchment.sketch.checks import (
     MASS_LIMIT,
+    are_ones,
     as_weights,
     check_choice,
     check_fraction,
     check_mass,
+    check_total,
     check_whole,
     read_mass,
 )
@@ -83,7 +85,7 @@ class SpaceSaving(Sketch):
     """
 
     family: ClassVar[int] = 3
-    linear: ClassVar[bool] = False
+    linear = False
     measures = {"estimate": "frequency", "total": "total"}
     _layout = {"capacity": "I"}
 
@@ -140,8 +142,8 @@ class SpaceSaving(Sketch):
     def update(self, keys: Any, *, weights: Any = 1) -> None:
         """Count each key once, or by its weight: integers, not negative."""
         batch = as_keys(keys)
-        if isinstance(weights, int) and weights == 1:
-            shares, total = np.ones(1, dtype=np.int64), self._total + len(batch)
+        if are_ones(weights):
+            shares, total = np.ones(1, dtype=np.int64), check_total("events", self._total + len(batch))
         else:
             shares = as_weights(weights, len(batch))
             total = check_mass("weights", self._total, shares)
@@ -233,14 +235,17 @@ class SpaceSaving(Sketch):
             return
         union = np.unique(np.concatenate([part._hashes[: part._used] for part in parts]))
         counts, errors = np.zeros((2, union.size), dtype=np.int64)
-        source, slot_there = np.zeros((2, union.size), dtype=np.int64)
+        source, slot_there, kinds = np.zeros((3, union.size), dtype=np.int64)
+        kinds[:] = 255
         for number, part in enumerate(parts):
             slots = np.empty(union.size, dtype=np.int64)
             find_slots(part._table, part._hashes, union, slots)
             kept = slots >= 0
             counts += np.where(kept, part._counts[slots], part._floor)
             errors += np.where(kept, part._errors[slots], part._floor)
-            source[kept], slot_there[kept] = number, slots[kept]
+            # Parts may name one key differently, as text or as bytes: the first kind wins, whatever their order.
+            named = kept & (part._items.kinds(slots) < kinds)
+            source[named], slot_there[named], kinds[named] = number, slots[named], part._items.kinds(slots)[named]
         order = np.lexsort((union, -counts))
         best, dropped = order[: self.capacity], order[self.capacity :]
         self._clear()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from catchment.answer import Answer
 from catchment.kernel.distinct import split_by_sign
-from catchment.kernel.hashing import multipliers
+from catchment.kernel.hashing import draws
 from catchment.sketch.base import Sketch
 from catchment.sketch.bottom_k import BottomK
 from catchment.sketch.bounds import bisect
@@ -64,8 +64,8 @@ class TugOfWar(Sketch):
     >>> sketch.update(["a", "a", "a", "b"], attributes=[1, 2, 2, 1])
     >>> 5 in sketch.self_join()
     True
-    >>> sketch.distinct().value
-    3.0
+    >>> print(sketch.distinct())
+    3 in [3, 3] with confidence 0.9
 
     References
     ----------
@@ -75,7 +75,7 @@ class TugOfWar(Sketch):
     """
 
     family: ClassVar[int] = 9
-    linear: ClassVar[bool] = True
+    linear = True
     inputs: ClassVar[tuple[str, ...]] = ("keys", "attributes")
     measures = {"self_join": "distinct_self_join", "distinct": "distinct"}
     _layout = {"dimensions": "I", "counter": tuple(_COUNTERS), "counter_size": "I", "delta": "d", "seed": "Q"}
@@ -108,13 +108,13 @@ class TugOfWar(Sketch):
     def _configure(
         self, *, dimensions: int, counter_size: int, counter: str = "ultraloglog", delta: float = 0.1, seed: int = 0
     ) -> None:
-        self.dimensions = check_whole("dimensions", dimensions, 1, 2**16)
+        self.dimensions = check_whole("dimensions", dimensions, 1, 4096)
         self.counter = check_choice("counter", counter, tuple(_COUNTERS))
         self.counter_size = check_whole("counter_size", counter_size, 2, 2**26)
         self.delta = check_fraction("delta", delta)
         self.seed = check_whole("seed", seed, 0, 2**64 - 1)
-        # The signs' functions come after those that the counters draw from the same seed, so they share none.
-        self._signs = multipliers(self.seed ^ 0x5167_4E5D, self.dimensions)
+        # Another seed than the counters', lest a sign and a place share their function.
+        self._signs = draws(self.seed ^ 0x5167_4E5D, self.dimensions)
 
     def _clear(self) -> None:
         self._plus = [self._new_counter() for _ in range(self.dimensions)]
@@ -163,18 +163,16 @@ class TugOfWar(Sketch):
         low, high = _mean_square(plus[:, 1] - minus[:, 2], plus[:, 2] - minus[:, 1])
         error = self._projection_error()
         pairs_low, pairs_high = (plus[:, 1] + minus[:, 1]).max(), (plus[:, 2] + minus[:, 2]).min()
-        low = max(low / (1 + error), pairs_low)
         high = min(high / (1 - error) if error < 1 else math.inf, pairs_high**2)
-        return self._answer(min(max(value, low), high), low, high)
+        low = min(max(low / (1 + error), pairs_low), high)
+        return Answer(min(max(value, low), high), low, high, confidence=1 - self.delta, epsilon=self.epsilon)
 
     def distinct(self) -> Answer:
         """The number of distinct pairs."""
         sums = np.array([p.bounds(self.delta / 2) for p in self._plus[:1]]) + self._minus[0].bounds(self.delta / 2)
         value, low, high = sums[0].tolist()
-        return self._answer(value, low, high)
-
-    def _answer(self, value: float, low: float, high: float) -> Answer:
-        return Answer(float(value), float(low), float(high), confidence=1 - self.delta, epsilon=self.epsilon)
+        error = self._plus[0].epsilon
+        return Answer(value, low, high, confidence=1 - self.delta, epsilon=error)
 
     def _absorb(self, others: list[TugOfWar]) -> None:
         for place in range(self.dimensions):

@@ -36,7 +36,8 @@ class UltraLogLog(DistinctCounter):
     of the registers is -n a/m + sum over u of b_u ln(1 - exp(-n 2^-u/m)), where b_u counts registers known to have
     seen u and a adds 2^-u for those known not to. It is concave in n; its maximum, with first-order bias removed, is
     the estimate, asymptotically normal with relative deviation 0.7608/sqrt(m) (Ertl), less when items are fewer than
-    registers. The interval takes the sub-Gaussian radius (`bounds.chernoff_radius`) instead of the normal quantile.
+    registers. The interval takes the sub-Gaussian radius (`bounds.chernoff_radius`) instead of the normal quantile, on
+    the logarithm, since the estimate itself is skewed to the right where registers are few.
 
     **Where a simpler one wins.** Up to some hundred items a set is smaller and exact. In a stream that is never merged,
     HyperLogLog with a martingale estimator (`datasketches` HLL) is nearly as good a register.
@@ -68,11 +69,11 @@ class UltraLogLog(DistinctCounter):
         {'precision': 12}
         """
         radius = chernoff_radius(check_fraction("delta", delta)) * _DEVIATION
-        registers = (radius / check_fraction("epsilon", epsilon)) ** 2
+        registers = (radius / math.log1p(check_fraction("epsilon", epsilon))) ** 2
         return {"precision": max(3, math.ceil(math.log2(registers)))}
 
     def _configure(self, *, precision: int, delta: float = 0.05, seed: int = 0, by: str = "item") -> None:
-        self.precision = check_whole("precision", precision, 3, 26)
+        self.precision = check_whole("precision", precision, 3, 24)
         self._configure_common(delta=delta, seed=seed, by=by, functions=1)
 
     def _clear(self) -> None:
@@ -80,9 +81,10 @@ class UltraLogLog(DistinctCounter):
 
     @property
     def epsilon(self) -> float:
-        return self._radius(self.delta)
+        return math.expm1(self._radius(self.delta))
 
     def _radius(self, delta: float) -> float:
+        """How far the logarithm of the estimate strays from that of the truth."""
         return chernoff_radius(delta) * _DEVIATION / math.sqrt(1 << self.precision)
 
     def _add(self, hashes: U64) -> None:
@@ -94,9 +96,10 @@ class UltraLogLog(DistinctCounter):
             return 0.0, 0, 0
         value = self._most_likely()
         radius = self._radius(delta)
-        low = max(value / (1 + radius), occupied)
-        high = value / (1 - radius) if radius < 1 else math.inf
-        return max(value, occupied), math.floor(low), math.ceil(high) if math.isfinite(high) else high
+        if math.isinf(value):
+            return value, occupied, value
+        low = max(value * math.exp(-radius), occupied)
+        return max(value, occupied), math.floor(low), math.ceil(max(value * math.exp(radius), low))
 
     def _most_likely(self) -> float:
         """The n that maximises the likelihood of the registers."""
@@ -138,8 +141,8 @@ class UltraLogLog(DistinctCounter):
 
     def _read(self, reader: Reader) -> None:
         self._registers = reader.integers(1 << self.precision, np.uint8, low=0, high=255)
-        top, flags = self._registers >> 2, self._registers & 3
-        impossible = (top < 2) & (self._registers > 0) | (top > 66 - self.precision)
-        impossible |= (top == 2) & (flags > 0) | (top == 3) & ((flags & 1) > 0)
-        if impossible.any():
-            raise DamagedBytesError(f"a register of {self._registers[impossible][0]}", "fetch the bytes again")
+        for register in np.flatnonzero(np.bincount(self._registers)):
+            top, flags = int(register) >> 2, int(register) & 3
+            # The smallest values have none, or only one, below them that could have been seen.
+            if register and (not 2 <= top <= 66 - self.precision or (top == 2 and flags) or (top == 3 and flags & 1)):
+                raise DamagedBytesError(f"a register of {register}", "fetch the bytes again")

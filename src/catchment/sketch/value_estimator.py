@@ -73,7 +73,7 @@ class ValueEstimator(Sketch):
     """
 
     family: ClassVar[int] = 4
-    linear: ClassVar[bool] = True
+    linear = True
     inputs: ClassVar[tuple[str, ...]] = ("keys", "values")
     measures = {"estimate": "mean_value", "frequency": "frequency", "total": "total"}
     _layout = {"width": "I", "depth": "I", "delta": "d", "seed": "Q"}
@@ -149,11 +149,11 @@ class ValueEstimator(Sketch):
     def _interval(self, hashes: U64, counts: I64, sums: I64) -> tuple[F64, F64]:
         frequency = np.maximum(self._counts._look_up(hashes)[1], 1)
         least, most = float(self._least), float(self._most)
-        low = np.max(most - (counts * most - sums) / frequency, axis=0, initial=least)
-        high = np.min(least + (sums - counts * least) / frequency, axis=0, initial=most)
-        # The rows agree up to rounding when the key is alone in one of them.
-        slack = 1e-9 * max(abs(least), abs(most), 1.0)
-        return np.maximum(low - slack, least), np.minimum(high + slack, most)
+        # What rounding may have cost: products of a count and a value, as exact as floating point has them.
+        slack = 2.0**-50 * (counts + 1.0) * max(abs(least), abs(most), 1.0) / frequency
+        low = np.max(most - (counts * most - sums) / frequency - slack, axis=0, initial=least)
+        high = np.min(least + (sums - counts * least) / frequency + slack, axis=0, initial=most)
+        return np.minimum(low, high), np.maximum(low, high)  # the ends may only cross where a bound has failed
 
     def frequency(self, keys: Any) -> Answer:
         """How often each key was seen, as Count-Min tells it."""
@@ -183,7 +183,7 @@ class ValueEstimator(Sketch):
         self._counts = CountMin._from_payload(self.parameters, reader)
         mass, self._least, self._most = reader.numbers("qqq")
         self._mass = read_mass(mass)
-        if max(abs(self._least), abs(self._most)) > MASS_LIMIT:
+        if max(abs(self._least), abs(self._most)) > MASS_LIMIT or (mass and self._least > self._most):
             raise DamagedBytesError(f"values from {self._least} to {self._most}", "fetch the bytes again")
         sums = reader.integers(self.depth * self.width, np.int64, low=-mass, high=mass)
         self._sums = sums.reshape(self.depth, self.width)

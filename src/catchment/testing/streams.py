@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.kernel.hashing import SPARK_SEED, column_of, hash_int64s, multipliers
+from catchment.kernel.hashing import SPARK_SEED, column_draws, column_of, hash_int64s
 
 __all__ = ["STREAMS", "Events", "adversarial", "bursts", "drifting", "uniform", "zipf"]
 
@@ -96,11 +96,10 @@ def adversarial(
     hash_int64s(candidates, SPARK_SEED, hashes)
     hash_int64s(np.zeros(1, dtype=np.int64), SPARK_SEED, target)
     alike = np.ones(candidates.size, dtype=np.bool_)
-    for row in multipliers(known_seed, depth):
+    columns = column_of.py_func  # type: ignore[attr-defined]
+    for row in column_draws(known_seed, depth):
         with np.errstate(over="ignore"):
-            alike &= column_of.py_func(hashes, row, np.uint64(width)) == column_of.py_func(  # type: ignore[attr-defined]
-                target, row, np.uint64(width)
-            )
+            alike &= columns(hashes, *row, np.uint64(width)) == columns(target, *row, np.uint64(width))
     poison = candidates[alike]
     keys = np.where(rng.random(events) < 0.5, rng.choice(poison, events), rng.integers(0, 1000, events))
     return _events(keys, rng, sites)
