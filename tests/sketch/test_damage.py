@@ -12,7 +12,17 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from catchment import BytesError, CountMin, DamagedBytesError, Sketch, UltraLogLog, UnknownFormatError, WeightError
+from catchment import (
+    BytesError,
+    CountMin,
+    DamagedBytesError,
+    Sketch,
+    SpaceSaving,
+    TugOfWar,
+    UltraLogLog,
+    UnknownFormatError,
+    WeightError,
+)
 from catchment.kernel.checksum import crc32c
 from catchment.sketch.codec import FREE_CELLS, seal_envelope
 from tests.golden.cases import FOLDER
@@ -119,6 +129,49 @@ def test_a_tiny_claim_of_a_huge_sketch_takes_no_memory() -> None:
     assert outcome(seal_envelope(CountMin.family, parameters, payload)) is None
     parameters = struct.pack("<BdQB", 26, 0.01, 0, 0)
     assert outcome(seal_envelope(UltraLogLog.family, parameters, struct.pack("<qBI", 0, 0, 0))) is None
+
+
+def frame(base: int, width: int) -> bytes:
+    return struct.pack("<qBI", base, width, 0)
+
+
+def test_lengths_that_wrap_around_are_refused() -> None:
+    """2^24 items of 2^40 bytes add up to 2^64: nothing, in int64, and a write beyond the end of everything."""
+    for items in (2**23, 2**24):
+        bits = bytes(items // 8)
+        payload = struct.pack("<qqI", 10, 0, items) + frame(1, 1) + bits + frame(0, 1) + bits + frame(2, 1) + bits
+        forged = seal_envelope(SpaceSaving.family, struct.pack("<I", 2**26), payload + frame(2**40, 1) + bits)
+        with pytest.raises(BytesError):
+            Sketch.from_bytes(forged)
+
+
+def test_many_items_in_few_bytes_are_refused_in_no_time() -> None:
+    items = 2**19
+    payload = struct.pack("<qqI", 10, 0, items) + frame(1, 0) + frame(0, 0) + frame(1, 0) + frame(0, 0)
+    assert outcome(seal_envelope(SpaceSaving.family, struct.pack("<I", 2**26), payload)) is None
+
+
+def test_many_counters_in_few_bytes_stay_few_bytes() -> None:
+    for dimensions, accepted in ((1000, True), (2**16, False)):
+        parameters = struct.pack("<IBIdQ", dimensions, 2, 2000, 0.1, 0)
+        payload = (struct.pack("<I", 0) + frame(0, 0)) * (2 * dimensions)
+        sketch = outcome(seal_envelope(TugOfWar.family, parameters, payload))
+        assert (sketch is not None) is accepted
+
+
+def test_a_full_register_is_taken_and_can_be_asked() -> None:
+    top = struct.pack("<BdQB", 3, 0.01, 0, 0)
+    sketch = outcome(seal_envelope(UltraLogLog.family, top, frame((63 << 2) | 3, 0)))
+    assert sketch is not None
+    assert UltraLogLog.from_bytes(sketch.to_bytes()).estimate().high == np.inf
+
+
+def test_any_buffer_will_do() -> None:
+    blob = GOLDEN["count_min"]
+    doubled = bytearray(2 * len(blob))
+    doubled[::2] = blob
+    for view in (bytearray(blob), memoryview(blob), memoryview(doubled)[::2]):
+        assert Sketch.from_bytes(view).to_bytes() == blob
 
 
 def test_a_large_empty_sketch_of_ours_is_read_back() -> None:

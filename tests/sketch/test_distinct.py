@@ -118,6 +118,38 @@ def test_errors_have_the_deviation_that_the_papers_give(build: Any, deviation: f
     assert 0.85 < np.std(estimates) / deviation < 1.15
 
 
+def test_chosen_hashes_do_not_fool_the_counters() -> None:
+    """Hashes that differ only in their top bits, which nobody needs a seed to choose."""
+    for shift in (61, 56):
+        chosen = (np.arange(2 ** (64 - shift), dtype=np.uint64) << np.uint64(shift)) + np.uint64(12345)
+        for seed in range(20):
+            for build in COUNTERS:
+                sketch = build(seed=seed, delta=1e-6)
+                sketch._add(chosen)
+                assert chosen.size in sketch.estimate()
+
+
+@pytest.mark.parametrize("build", COUNTERS)
+def test_a_value_lies_within_its_bounds_at_every_count(build: Any) -> None:
+    for seed in range(20):
+        for count in (1, 2, 15, 16, 17, 31, 32, 33, 64):
+            sketch = build(seed=seed)
+            sketch.update(np.arange(count))
+            answer = sketch.estimate()
+            assert answer.low <= answer.value <= answer.high
+
+
+def test_ultraloglog_bounds_hold_where_registers_are_few_and_delta_small() -> None:
+    """Eight registers, where the estimate is skewed: the lower bound must not be the first to go."""
+    delta, trials, failures = 1e-3, 20_000, 0
+    keys = np.arange(400)
+    for seed in range(trials):
+        sketch = UltraLogLog.sized(precision=3, seed=seed, delta=delta)
+        sketch.update(keys)
+        failures += 400 not in sketch.estimate()
+    assert failures <= failures_allowed(trials, delta)
+
+
 @given(st.lists(st.text(max_size=5), max_size=50))
 def test_bloom_forgets_nothing(keys: list[str]) -> None:
     sketch = BloomFilter.sized(bits=97, probes=3)

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment import CountMin, FastAMS, MergeError, ParameterError, QueryError, ValueEstimator, WeightError
+from catchment import (
+    CountMin,
+    FastAMS,
+    MergeError,
+    ParameterError,
+    QueryError,
+    SpaceSaving,
+    ValueEstimator,
+    WeightError,
+)
 from catchment.testing import STREAMS, Exact, failures_allowed
 from catchment.testing.contract import feed, truth_of
 
@@ -131,6 +140,54 @@ def test_bad_weights_are_named_and_change_nothing(kind: Any, weights: Any, named
     with pytest.raises(WeightError, match=named):
         sketch.update([1, 2, 3], **values, weights=weights)
     assert sketch.to_bytes() == before
+
+
+@pytest.mark.parametrize("kind", [CountMin, FastAMS, SpaceSaving])
+def test_a_total_at_the_limit_is_refused_on_every_path(kind: Any) -> None:
+    sketch = kind()
+    sketch.update(1, weights=2**62 - 1000)
+    with pytest.raises(WeightError, match=r"2\^62"):
+        sketch.update([2] * 1000)
+    sketch.update([2] * 999)
+    assert kind.from_bytes(sketch.to_bytes()) == sketch
+    with pytest.raises(WeightError):
+        sketch.update(3, weights=1)
+    with pytest.raises(WeightError):
+        sketch.update([3, 4], weights=np.full(2, 2**62 - 1))
+
+
+@pytest.mark.parametrize("frequency", [94_906_267, 2**40 + 1, 2**50 + 3])
+@pytest.mark.parametrize("kind", [CountMin, FastAMS])
+def test_large_squares_are_not_rounded_below_the_truth(kind: Any, frequency: int) -> None:
+    one, other = kind(), kind()
+    one.update("a", weights=frequency)
+    other.update("a", weights=frequency + 1)
+    low, high = one.self_join().low, one.self_join().high
+    assert int(low) <= frequency**2 <= int(high)
+    product = one.inner_product(other)
+    assert int(product.low) <= frequency * (frequency + 1) <= int(product.high)
+
+
+def test_a_small_value_beside_a_huge_one_keeps_its_bound() -> None:
+    """A thousand million events in nanoseconds share the cell of one: rounding must not cut the truth off."""
+    for seed in range(20):
+        sketch = ValueEstimator.sized(width=2, depth=1, seed=seed)
+        sketch.update([1], values=[100_000_101])
+        sketch.update([3], values=[10**9], weights=10**9)
+        assert 100_000_101 in sketch.estimate(1)
+
+
+def test_masked_and_uneven_weights_are_refused() -> None:
+    for weights in (np.ma.masked_array([1, 99], mask=[False, True]), [[1], [2, 3]], True):
+        with pytest.raises(WeightError):
+            CountMin().update([1, 2], weights=weights)
+
+
+def test_only_sketches_of_the_kind_are_merged() -> None:
+    with pytest.raises(MergeError, match="a FastAMS among the parts"):
+        CountMin.merge([FastAMS(), FastAMS()])  # type: ignore[list-item]
+    with pytest.raises(MergeError, match="a int among the parts"):
+        CountMin.merge([1, 2])  # type: ignore[list-item]
 
 
 def test_totals_that_would_overflow_are_refused_also_by_a_merge() -> None:

@@ -81,6 +81,21 @@ def test_bytes_of_any_container_are_the_same_keys(keys: Any) -> None:
     assert hashed(keys) == [naive.xxh64(blob, 42) for blob in BLOBS]
 
 
+@pytest.mark.parametrize("view", [pa.string_view(), pa.binary_view()])
+def test_a_dictionary_of_views_is_read(view: Any) -> None:
+    values = pa.array(["a", "b"]).cast(pa.binary() if view == pa.binary_view() else pa.string()).cast(view)
+    assert hashed(pa.DictionaryArray.from_arrays(pa.array([1, 0, 1]), values)) == hashed(["b", "a", "b"])
+
+
+def test_text_and_its_bytes_are_one_key_and_eight_bytes_are_their_integer() -> None:
+    assert hashed(["username"]) == hashed([b"username"]) == hashed([int.from_bytes(b"username", "little")])
+
+
+def test_strings_of_numpy_and_of_python_mix() -> None:
+    assert hashed(["a", np.str_("b")]) == hashed(["a", "b"])
+    assert hashed([b"a", np.bytes_(b"b")]) == hashed(["a", "b"])
+
+
 def test_fixed_size_binary_is_bytes() -> None:
     assert hashed(pa.array([b"ab", b"cd"], type=pa.binary(2))) == hashed([b"ab", b"cd"])
 
@@ -111,6 +126,7 @@ def test_any_text_hashes_as_its_utf8(texts: list[str]) -> None:
         np.array([], dtype=object),
         pa.array([], type=pa.string()),
         pa.array([], pa.int64()),
+        pa.array([]),
     ],
 )
 def test_no_keys_are_no_keys(keys: Any) -> None:
@@ -140,6 +156,9 @@ def test_a_long_batch_hashes_in_blocks_as_a_whole() -> None:
         (pa.array(["a", None]), "position 1 is null"),
         (pa.nulls(2), "position 0 is null"),
         (pa.array(["a", None]).dictionary_encode(), "position 1 is null"),
+        (pa.DictionaryArray.from_arrays(pa.array([0, 1, 1]), pa.array(["a", None])), "position 1 is null"),
+        (np.ma.masked_array([1, 2, 3], mask=[False, True, False]), "position 1 is masked"),
+        ([pd.NA, float("nan")], "position 1 is NaN"),
         (pd.Series(["a", None, "b"]), "position 1 is null"),
         (pd.Series(["a", float("nan")]), "position 1 is NaN"),
     ],
@@ -161,6 +180,8 @@ def test_a_null_is_refused_by_its_place(keys: Any, named: str) -> None:
         ([1] * 5000 + [0.5], "0.5 at position 5000"),
         ([1, True], "True at position 1"),
         (True, "bool"),
+        (np.timedelta64(5, "ns"), "timedelta64"),
+        ([pd.NA, 3], "NAType"),
         (np.array([True]), "bool"),
         (np.array([1.5]), "float64"),
         (np.array([[1, 2]]), r"shape \(1, 2\)"),

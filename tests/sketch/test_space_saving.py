@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,6 +67,23 @@ def test_items_come_back_as_they_were() -> None:
     back = SpaceSaving.from_bytes(sketch.to_bytes())
     expected = {"naïve": 3, "": 3, "日本": 3, -5: 2, 2**62: 2, b"\xff\x00": 1}
     assert {key: answer.value for key, answer in back.top(10)} == expected
+
+
+def test_one_key_under_two_names_merges_in_any_order() -> None:
+    text, raw, number = SpaceSaving(), SpaceSaving(), SpaceSaving()
+    text.update(["username", "b"])
+    raw.update([b"username", b"c"])
+    number.update([int.from_bytes(b"username", "little")])
+    orders = [[text, raw, number], [number, raw, text], [raw, text, number]]
+    assert len({SpaceSaving.merge(order).to_bytes() for order in orders}) == 1
+    assert SpaceSaving.merge([raw, text]).estimate("username").value == 2
+
+
+def test_a_string_that_is_no_utf8_is_kept_as_its_bytes() -> None:
+    buffers = [None, pa.py_buffer(np.array([0, 2, 4], dtype=np.int32)), pa.py_buffer(b"\xff\xfeok")]
+    sketch = SpaceSaving()
+    sketch.update(pa.Array.from_buffers(pa.string(), 2, buffers))
+    assert set(SpaceSaving.from_bytes(sketch.to_bytes()).top(2).keys) == {b"\xff\xfe", "ok"}
 
 
 def test_items_survive_many_evictions_and_merges() -> None:
