@@ -159,18 +159,21 @@ def _from_list(keys: Sequence[Any], *, scalar: bool = False) -> KeyBatch:
         raise _misfit(keys, set(map(type, keys)), 0)
     data = np.concatenate([part.data for part in parts]) if len(parts) > 1 else parts[0].data
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
-    offsets = np.concatenate([[0], np.cumsum(lengths)]) if kind != INTEGER else _NO_OFFSETS
-    return KeyBatch(kind, scalar, data, offsets)
+    return KeyBatch(kind, scalar, data, _offsets(lengths) if kind != INTEGER else _NO_OFFSETS)
 
 
 def _from_short_list(keys: Sequence[Any], first: int) -> KeyBatch:
+    if isinstance(keys[0], str):
+        try:
+            joined = "\0".join(keys)  # this is the type check too: it takes nothing but strings
+        except TypeError:
+            raise _misfit(keys, set(map(type, keys)), first) from None
+        return _from_texts(keys, joined)
     kinds = set(map(type, keys))
-    if kinds and kinds <= {str, np.str_}:
-        return _from_texts(keys)
     if kinds <= {int, *_NUMPY_INTEGERS}:
         return _from_integers(keys)
     if kinds <= {bytes, np.bytes_}:
-        return KeyBatch(BINARY, False, np.frombuffer(b"".join(keys), dtype=np.uint8), _offsets(keys))
+        return _from_blobs(BINARY, keys)
     raise _misfit(keys, kinds, first)
 
 
@@ -185,26 +188,31 @@ def _from_integers(keys: Sequence[int]) -> KeyBatch:
         raise KeyTypeError(f"the key {outside} does not fit in 64 bits with a sign", "cast it to str") from None
 
 
-def _from_texts(keys: Sequence[str]) -> KeyBatch:
-    text = "".join(keys)
+def _from_texts(keys: Sequence[str], joined: str) -> KeyBatch:
+    """Strings out of their join with zero bytes between, which tell where each ends: no second look at the objects."""
     try:
-        data = np.frombuffer(text.encode(), dtype=np.uint8)
+        data = np.frombuffer(joined.encode(), dtype=np.uint8)
     except UnicodeEncodeError as problem:
         raise KeyTypeError(
-            f"a key holds {text[problem.start]!r}, half of a surrogate pair, which UTF-8 cannot write",
+            f"a key holds {joined[problem.start]!r}, half of a surrogate pair, which UTF-8 cannot write",
             "decode the text with errors='replace' first",
         ) from None
-    offsets = _offsets(keys)
-    if not text.isascii():
-        # Characters to bytes: in UTF-8 a new character starts at every byte that is not 10xxxxxx.
-        starts = np.flatnonzero((data & 0xC0) != 0x80)
-        offsets = np.append(starts, len(data))[offsets]
-    return KeyBatch(TEXT, False, data, offsets)
+    ends = np.flatnonzero(data == 0)
+    if ends.size == len(keys) - 1:
+        lengths = np.diff(ends, prepend=-1, append=data.size) - 1
+        return KeyBatch(TEXT, False, data[data != 0], _offsets(lengths))
+    # Some key has a zero byte of its own: rare enough to look at each.
+    return _from_blobs(TEXT, [key.encode() for key in keys])
 
 
-def _offsets(keys: Sequence[Any]) -> I64:
-    offsets = np.zeros(len(keys) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, keys), dtype=np.int64, count=len(keys)), out=offsets[1:])
+def _from_blobs(kind: int, blobs: Sequence[bytes]) -> KeyBatch:
+    lengths = np.fromiter(map(len, blobs), dtype=np.int64, count=len(blobs))
+    return KeyBatch(kind, False, np.frombuffer(b"".join(blobs), dtype=np.uint8), _offsets(lengths))
+
+
+def _offsets(lengths: I64) -> I64:
+    offsets = np.zeros(lengths.size + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
