@@ -22,6 +22,7 @@ def test_an_answer_to_many_comes_apart() -> None:
     assert many()[1] == Answer(5, 4, 6, confidence=0.9, epsilon=0.1, window=(0, 60))
     assert many().holds(np.array([1, 9])).tolist() == [True, False]
     assert np.array([1, 9]) not in many()
+    assert many()[1:].value.tolist() == [5]  # type: ignore[union-attr]
 
 
 def test_an_answer_to_one_has_no_parts() -> None:
@@ -42,6 +43,9 @@ def test_it_is_frozen_and_compares_by_value() -> None:
 
 def test_it_goes_through_json() -> None:
     assert json.loads(json.dumps(many().to_dict()))["low"] == [0, 4]
+    open_ended = Answer(np.array([1.0]), np.array([np.nan]), np.array([np.inf]), confidence=0.9, epsilon=0.1)
+    assert "Infinity" not in json.dumps(open_ended.to_dict())
+    assert open_ended.to_dict()["high"] == [None]
 
 
 def test_a_ranking_pairs_keys_with_answers() -> None:

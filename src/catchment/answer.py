@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
@@ -67,10 +68,12 @@ class Answer:
             raise TypeError("this Answer is to one question: it has no length; ask with an array of keys")
         return len(self.value)
 
-    def __getitem__(self, index: int) -> Answer:
+    def __getitem__(self, index: int | slice) -> Answer:
         if not isinstance(self.value, np.ndarray):
             raise TypeError("this Answer is to one question: it has no parts; ask with an array of keys")
-        value, low, high = (np.asarray(part)[index].item() for part in (self.value, self.low, self.high))
+        value, low, high = (np.asarray(part)[index] for part in (self.value, self.low, self.high))
+        if not isinstance(index, slice):
+            value, low, high = value.item(), low.item(), high.item()
         return Answer(value, low, high, self.confidence, self.epsilon, self.window, self.sites, self.missing)
 
     def __iter__(self) -> Iterator[Answer]:
@@ -79,8 +82,7 @@ class Answer:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Answer):
             return NotImplemented
-        mine, theirs = self.to_dict(), other.to_dict()
-        return all(_alike(mine[name], theirs[name]) for name in mine)
+        return all(_alike(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
 
     __hash__ = None  # type: ignore[assignment]  # array fields cannot be hashed
 
@@ -88,22 +90,24 @@ class Answer:
         return f"{self.value} in [{self.low}, {self.high}] with confidence {self.confidence:g}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain Python values, ready for JSON.
+        """The fields as plain Python values, ready for JSON: an end that is open, or no value at all, is None.
 
-        >>> Answer(3, 3, 3, 1.0, 0.0).to_dict()["value"]
-        3
+        >>> Answer(3, 3, float("inf"), 1.0, 0.0).to_dict()["high"] is None
+        True
         """
-        return {
-            field.name: value.tolist() if isinstance(value, np.ndarray) else value
-            for field in fields(self)
-            for value in (getattr(self, field.name),)
-        }
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return [_plain(part) for part in value.tolist()]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _alike(one: Any, other: Any) -> bool:
     """Equal, where NaN equals NaN: no value is no value."""
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return bool(np.array_equal(one, other, equal_nan=True))
     return bool(one == other or (one != one and other != other))
 
 

@@ -82,6 +82,21 @@ def test_experiment_writes_table_json_and_plot(tmp_path: Path) -> None:
     assert ".svg or .png" in refused.stderr
 
 
+def test_a_destination_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
+    for arguments in (
+        ["bench", "sketches", "--json", tmp_path],
+        ["experiment", "error-against-size", "--json", "/dev/null/x"],
+    ):
+        result = catchment(*arguments)
+        assert result.returncode == 2
+        assert "cannot write" in result.stderr
+        assert "Traceback" not in result.stderr
+
+
+def test_the_version_is_printed() -> None:
+    assert catchment("--version").stdout.strip() == "0.1.0"
+
+
 def test_bench_runs_and_writes_figures(tmp_path: Path) -> None:
     result = catchment("bench", "sketches", "--quick", "--json", tmp_path / "r.json")
     assert result.returncode == 0, result.stderr

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -25,11 +26,26 @@ from catchment.errors import CatchmentError, ParameterError
 __all__ = ["app", "main"]
 
 app = typer.Typer(
-    help="One question of many streams: sketches that merge, answers with bounds.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(version("catchment"))
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    """One question of many streams: sketches that merge, answers with bounds."""
+
 
 Name = Annotated[str | None, typer.Argument(help="Which one; without it, the list of them.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Less data: seconds instead of minutes.")]
@@ -99,10 +115,12 @@ def experiment(
     catalog = Catalog("experiments")
     if name is None:
         return _list(catalog)
-    if plot is not None and plot.suffix not in (".svg", ".png"):
-        raise ParameterError(f"--plot {plot}", "end the name in .svg or .png")
-    report = _run(catalog, name, quick=quick, json_file=json_file)
     path = plot or Path("results") / f"{name}.svg"
+    if path.suffix not in (".svg", ".png"):
+        raise ParameterError(f"--plot {plot}", "end the name in .svg or .png")
+    catalog.load(name)
+    _check_destination(path)
+    report = _run(catalog, name, quick=quick, json_file=json_file)
     report.save_chart(path)
     _console().print(f"plot in {path}")
     return None
@@ -137,13 +155,23 @@ def _list(catalog: Catalog) -> None:
 
 def _run(catalog: Catalog, name: str, *, quick: bool, json_file: Path | None) -> Report:
     run = catalog.load(name)
+    if json_file is not None:
+        _check_destination(json_file)
     with _progress() as progress:
         report = run(quick=quick, progress=progress)
     _show(report)
     if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
         json_file.write_text(report.to_json(name, quick=quick))
     return report
+
+
+def _check_destination(path: Path) -> None:
+    """Make sure before the work that its result can be written there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a").close()
+    except OSError as problem:
+        raise ParameterError(f"cannot write {path} ({problem.strerror})", "give another file") from None
 
 
 def _show(report: Report) -> None:
@@ -158,6 +186,6 @@ def main() -> None:
     """Run the command; an error of ours is one line on stderr and exit code 2."""
     try:
         app()
-    except CatchmentError as problem:
+    except (CatchmentError, OSError) as problem:
         _console(stderr=True).print(f"error: {problem}", markup=False)
         sys.exit(2)

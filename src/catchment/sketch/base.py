@@ -50,7 +50,10 @@ class Sketch(ABC):
 
     @classmethod
     def sized(cls, **parameters: Any) -> Self:
-        """Build from sizes instead of from an error; the names are those of `parameters`."""
+        """Build from sizes instead of from an error: the names are those of `parameters`, as `suggest` gives them."""
+        unknown = sorted(parameters.keys() - cls._layout.keys())
+        if unknown:
+            raise ParameterError(f"no parameter {unknown[0]} in {cls.__name__}", f"there are {', '.join(cls._layout)}")
         sketch = cls.__new__(cls)
         sketch._configure(**parameters)
         sketch._clear()
@@ -58,8 +61,8 @@ class Sketch(ABC):
 
     @classmethod
     @abstractmethod
-    def suggest(cls, epsilon: float, delta: float) -> dict[str, int]:
-        """The smallest sizes, by name, that promise error `epsilon` with failure probability `delta`."""
+    def suggest(cls, epsilon: float, delta: float) -> dict[str, Any]:
+        """The smallest sizes that promise error `epsilon` with failure probability `delta`, ready for `sized`."""
 
     @abstractmethod
     def _configure(self, *args: Any, **parameters: Any) -> None:

@@ -78,21 +78,23 @@ class BloomFilter(Sketch):
     seed: int
 
     def __init__(self, epsilon: float = 0.01, delta: float = 0.01, *, capacity: int = 10_000, seed: int = 0) -> None:
-        self._configure(**self.suggest(epsilon, delta, capacity=capacity), delta=delta, seed=seed)
+        self._configure(**self.suggest(epsilon, delta, capacity=capacity), seed=seed)
         self._clear()
 
     @classmethod
-    def suggest(cls, epsilon: float, delta: float = 0.01, *, capacity: int = 10_000) -> dict[str, int]:
-        """The fewest bits for that rate of false positives at `capacity` keys; delta changes nothing.
+    def suggest(cls, epsilon: float, delta: float = 0.01, *, capacity: int = 10_000) -> dict[str, Any]:
+        """The fewest bits for that rate of false positives at `capacity` keys.
 
         >>> BloomFilter.suggest(0.01, capacity=1000)
-        {'bits': 9586, 'probes': 7}
+        {'bits': 9586, 'probes': 7, 'delta': 0.01}
         """
         check_fraction("epsilon", epsilon)
+        check_fraction("delta", delta)
         check_whole("capacity", capacity, 1, 2**40)
         return {
             "bits": max(2, math.ceil(-capacity * math.log(epsilon) / math.log(2) ** 2)),
             "probes": max(1, round(-math.log2(epsilon))),
+            "delta": delta,
         }
 
     def _configure(self, *, bits: int, probes: int, delta: float = 0.01, seed: int = 0) -> None:
@@ -107,7 +109,7 @@ class BloomFilter(Sketch):
 
     @property
     def epsilon(self) -> float:
-        """The rate of false positives when half of the bits are set, where a filter is at its capacity."""
+        """The rate of false positives of a filter whose bits are half set, about where it is at its capacity."""
         return float(0.5**self.probes)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class BottomK(DistinctCounter):
     estimate (size - 1)/v is unbiased (Beyer et al., 2007); Bar-Yossef et al. use size/v and prove `size = 96/epsilon^2`
     by Chebyshev, nine times what the Chernoff bound needs at delta = 0.01.
 
-    **Where another one wins.** UltraLogLog needs a tenth of the bytes. This one is exact for small sets, and its
+    **Where another one wins.** UltraLogLog needs far fewer bytes. This one is exact for small sets, and its
     hashes are a uniform sample of the distinct items.
 
     Examples
@@ -55,14 +55,14 @@ class BottomK(DistinctCounter):
     size: int
 
     @classmethod
-    def suggest(cls, epsilon: float, delta: float) -> dict[str, int]:
+    def suggest(cls, epsilon: float, delta: float) -> dict[str, Any]:
         """
         >>> BottomK.suggest(0.05, 0.01)
-        {'size': 4219}
+        {'size': 4219, 'delta': 0.01}
         """
         check_fraction("epsilon", epsilon)
         check_fraction("delta", delta)
-        return {"size": math.ceil(bisect(lambda size: _error(size, delta) > epsilon, 2.0, 1e9))}
+        return {"size": math.ceil(bisect(lambda size: _error(size, delta) > epsilon, 2.0, 1e9)), "delta": delta}
 
     def _configure(self, *, size: int, delta: float = 0.05, seed: int = 0, by: str = "item") -> None:
         self.size = check_whole("size", size, 2, 2**26)

@@ -97,19 +97,19 @@ class CountMin(Sketch):
     def __init__(
         self, epsilon: float = 0.01, delta: float = 0.01, *, seed: int = 0, conservative: bool = False
     ) -> None:
-        self._configure(**self.suggest(epsilon, delta), delta=delta, seed=seed, conservative=conservative)
+        self._configure(**self.suggest(epsilon, delta), seed=seed, conservative=conservative)
         self._clear()
 
     @classmethod
-    def suggest(cls, epsilon: float, delta: float) -> dict[str, int]:
+    def suggest(cls, epsilon: float, delta: float) -> dict[str, Any]:
         """Width ceil(e/epsilon) and depth ceil(ln(1/delta)), as in the paper.
 
         >>> CountMin.suggest(0.01, 0.05)
-        {'width': 272, 'depth': 3}
+        {'width': 272, 'depth': 3, 'delta': 0.05}
         """
         check_fraction("epsilon", epsilon)
         check_fraction("delta", delta)
-        return {"width": math.ceil(math.e / epsilon), "depth": math.ceil(math.log(1 / delta))}
+        return {"width": math.ceil(math.e / epsilon), "depth": math.ceil(math.log(1 / delta)), "delta": delta}
 
     def _configure(
         self, *, width: int, depth: int, delta: float | None = None, seed: int = 0, conservative: bool = False
@@ -162,13 +162,15 @@ class CountMin(Sketch):
         value, low = self._look_up(hashes)
         if scalar:
             return self._answer(value.item(), low.item(), value.item())
-        return self._answer(value, low, value)
+        return self._answer(value, low, value.copy())
 
     def _look_up(self, hashes: U64) -> tuple[I64, I64]:
         """Each key's estimate, which is an upper bound, and its lower bound."""
         value = np.empty(hashes.size, dtype=np.int64)
         look_up_smallest(self._cells, self._rows, hashes, value)
-        low = np.maximum(self._markov_low(value, self._total), value - self._empirical_slack())
+        # Two bounds share delta; a conservative sketch has only the first.
+        share = self.delta if self.conservative else self.delta / 2
+        low = np.maximum(self._markov_low(value, self._total, share), value - self._empirical_slack(share))
         return value, np.clip(low, 0, value)
 
     def inner_product(self, other: CountMin) -> Answer:
@@ -184,16 +186,15 @@ class CountMin(Sketch):
         """The sum over all keys of their squared frequencies."""
         self._refuse_conservative("a self-join")
         value = float(np.einsum("ij,ij->i", self._cells, self._cells, dtype=np.float64).min())
-        low = max(self._markov_low(np.array([value]), float(self._total) ** 2).item(), float(self._total))
+        low = max(self._markov_low(np.array([value]), float(self._total) ** 2, self.delta).item(), float(self._total))
         return self._answer(value, *widened(min(low, value), value))
 
     def total(self) -> Answer:
         """The sum of all weights, exactly."""
         return Answer(self._total, self._total, self._total, confidence=1.0, epsilon=0.0)
 
-    def _markov_low(self, value: NDArray[Any], mass: float) -> NDArray[Any]:
+    def _markov_low(self, value: NDArray[Any], mass: float, delta: float) -> NDArray[Any]:
         """The smallest x with value <= x + share * (mass - x), rounded up to a whole number."""
-        delta = self.delta if self.conservative else self.delta / 2  # the other half is for the second bound
         share = delta ** (-1 / self.depth) / self.width
         if share >= 1:
             return np.zeros_like(value)
@@ -201,15 +202,15 @@ class CountMin(Sketch):
         lowest: NDArray[Any] = np.ceil((value - share * mass) / (1 - share) - 1e-9 * value).astype(value.dtype)
         return lowest
 
-    def _empirical_slack(self) -> int:
-        """The smallest t that all rows pass together with probability at most delta/2, by what they hold."""
+    def _empirical_slack(self, delta: float) -> int:
+        """The smallest t that all rows pass together with probability at most delta, by what they hold."""
         if self.conservative:  # the argument needs counters that hold the sum of their keys
             return MASS_LIMIT
         if self._slack is None:
             ordered = np.sort(self._cells, axis=1)
             candidates = np.unique(ordered)
             above = [1 - np.searchsorted(row, candidates, side="right") / self.width for row in ordered]
-            self._slack = int(candidates[np.flatnonzero(np.prod(above, axis=0) <= self.delta / 2)[0]])
+            self._slack = int(candidates[np.flatnonzero(np.prod(above, axis=0) <= delta)[0]])
         return self._slack
 
     def _refuse_conservative(self, question: str) -> None:

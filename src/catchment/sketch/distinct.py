@@ -47,7 +47,7 @@ class DistinctCounter(Sketch):
     by: str
 
     def __init__(self, epsilon: float = 0.05, delta: float = 0.05, *, seed: int = 0, by: str = "item") -> None:
-        self._configure(**self.suggest(epsilon, delta), delta=delta, seed=seed, by=by)
+        self._configure(**self.suggest(epsilon, delta), seed=seed, by=by)
         self._clear()
 
     def _configure_common(self, *, delta: float, seed: int, by: str, functions: int) -> None:

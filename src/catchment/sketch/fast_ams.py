@@ -82,21 +82,21 @@ class FastAMS(Sketch):
     seed: int
 
     def __init__(self, epsilon: float = 0.1, delta: float = 0.01, *, seed: int = 0) -> None:
-        self._configure(**self.suggest(epsilon, delta), delta=delta, seed=seed)
+        self._configure(**self.suggest(epsilon, delta), seed=seed)
         self._clear()
 
     @classmethod
-    def suggest(cls, epsilon: float, delta: float) -> dict[str, int]:
+    def suggest(cls, epsilon: float, delta: float) -> dict[str, Any]:
         """The odd depth with the fewest counters in all.
 
         >>> FastAMS.suggest(0.1, 0.01)
-        {'width': 1894, 'depth': 5}
+        {'width': 1894, 'depth': 5, 'delta': 0.01}
         """
         check_fraction("epsilon", epsilon)
         check_fraction("delta", delta)
         sizes = ((math.ceil(2 / (median_row_failure(d, delta) * epsilon**2)), d) for d in range(1, 64, 2))
         width, depth = min(sizes, key=lambda size: size[0] * size[1])
-        return {"width": width, "depth": depth}
+        return {"width": width, "depth": depth, "delta": delta}
 
     def _configure(self, *, width: int, depth: int, delta: float = 0.01, seed: int = 0) -> None:
         self.width = check_whole("width", width, 1, 2**31)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class FMSketch(DistinctCounter):
     exponential tails, so the mean of many is nearly normal; the interval takes the wider sub-Gaussian radius
     (`bounds.chernoff_radius`) instead of the normal quantile, and reads both ends off the curve.
 
-    **Where another one wins.** UltraLogLog needs an eighth of the bytes for the same error and touches one register an
+    **Where another one wins.** UltraLogLog needs far fewer bytes for the same error and touches one register an
     item instead of every bitmap. FM is here because it is what the decentralised method was proven with.
 
     Examples
@@ -57,13 +57,14 @@ class FMSketch(DistinctCounter):
     bitmaps: int
 
     @classmethod
-    def suggest(cls, epsilon: float, delta: float) -> dict[str, int]:
+    def suggest(cls, epsilon: float, delta: float) -> dict[str, Any]:
         """
         >>> FMSketch.suggest(0.1, 0.05)
-        {'bitmaps': 491}
+        {'bitmaps': 491, 'delta': 0.05}
         """
         radius = chernoff_radius(check_fraction("delta", delta)) * _DEVIATION
-        return {"bitmaps": math.ceil((radius / math.log2(1 + check_fraction("epsilon", epsilon))) ** 2)}
+        bitmaps = math.ceil((radius / math.log2(1 + check_fraction("epsilon", epsilon))) ** 2)
+        return {"bitmaps": bitmaps, "delta": delta}
 
     def _configure(self, *, bitmaps: int, delta: float = 0.05, seed: int = 0, by: str = "item") -> None:
         self.bitmaps = check_whole("bitmaps", bitmaps, 1, 2**20)

@@ -6,7 +6,8 @@ hashing. A string is its UTF-8 bytes, so "a" and b"a" are the same key, as they 
 bytes and the integer of those bytes. Nulls, floats, booleans and times are refused: they have no one hash that every
 side agrees on.
 
-Nothing here runs Python code per key: lists go through `join`, arrays and Arrow buffers through kernels.
+Nothing here runs Python code per key, but for strings with a zero byte in them: lists go through `join`, arrays and
+Arrow buffers through kernels.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ I64 = NDArray[np.int64]
 U8 = NDArray[np.uint8]
 
 _CURE = "use integers, strings or bytes, or cast, for instance to str"
+_LEAVE_OUT = "leave nulls out, or give them a name of their own"
 _INT64_LIMIT = 2**63
 _BLOCK = 1 << 15
 _SHORT = 1 << 12
@@ -116,11 +118,13 @@ def as_keys(keys: Any) -> KeyBatch:
     if isinstance(keys, (str, bytes, int, np.integer)) and not isinstance(keys, (bool, np.timedelta64)):
         return _from_list([keys.item() if isinstance(keys, np.generic) else keys], scalar=True)
     if keys is None:
-        raise NullKeyError("the key is null", "leave nulls out, or give them a name of their own")
+        raise NullKeyError("the key is null", _LEAVE_OUT)
     if type(keys).__module__.split(".")[0] == "pyarrow":
         return _from_arrow(keys)
     if isinstance(keys, (list, tuple)):
         return _from_list(keys)
+    if hasattr(keys, "isna") and np.any(keys.isna()):  # pandas, whose nulls may turn into floats on the way to NumPy
+        raise NullKeyError(f"the key at position {int(np.argmax(keys.isna()))} is null", _LEAVE_OUT)
     if isinstance(keys, np.ndarray) or hasattr(keys, "__array__"):
         return _from_numpy(keys if isinstance(keys, np.ndarray) else np.asarray(keys))
     raise KeyTypeError(f"keys of type {type(keys).__name__}", _CURE)
@@ -218,13 +222,9 @@ def _offsets(lengths: I64) -> I64:
 
 def _misfit(keys: Sequence[Any], kinds: set[type], first: int) -> InputError:
     """Name the first key that spoils the batch; `first` is the position of `keys[0]` in what the user gave."""
-    if type(None) in kinds:
-        place = next(place for place, key in enumerate(keys, first) if key is None)
-        return NullKeyError(f"the key at position {place} is null", "leave nulls out, or give them a name of their own")
-    nans = [place for place, key in enumerate(keys, first) if isinstance(key, float) and key != key]
-    if nans:
-        place = nans[0]
-        return NullKeyError(f"the key at position {place} is NaN", "leave nulls out, or give them a name of their own")
+    for place, key in enumerate(keys, first):
+        if key is None or type(key).__name__ in ("NAType", "NaTType") or (isinstance(key, float) and key != key):
+            return NullKeyError(f"the key at position {place} is null", _LEAVE_OUT)
     allowed = (int, str, bytes, np.str_, np.bytes_, *_NUMPY_INTEGERS)
     for place, key in enumerate(keys, first):
         if type(key) not in allowed:

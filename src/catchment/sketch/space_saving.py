@@ -96,7 +96,7 @@ class SpaceSaving(Sketch):
         self._clear()
 
     @classmethod
-    def suggest(cls, epsilon: float, delta: float = 0.01) -> dict[str, int]:
+    def suggest(cls, epsilon: float, delta: float = 0.01) -> dict[str, Any]:
         """The capacity for an error of epsilon; delta is accepted for uniformity and changes nothing.
 
         >>> SpaceSaving.suggest(0.001)
@@ -212,7 +212,7 @@ class SpaceSaving(Sketch):
 
     def total(self) -> Answer:
         """The sum of all weights, exactly."""
-        return self._answer(self._total, self._total, self._total)
+        return Answer(self._total, self._total, self._total, confidence=1.0, epsilon=0.0)
 
     def _ordered_slots(self) -> I64:
         """Heaviest first, equal ones by hash."""

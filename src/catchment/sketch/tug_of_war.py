@@ -89,21 +89,21 @@ class TugOfWar(Sketch):
     def __init__(
         self, epsilon: float = 0.5, delta: float = 0.1, *, counter: str = "ultraloglog", seed: int = 0
     ) -> None:
-        self._configure(**self.suggest(epsilon, delta, counter=counter), counter=counter, delta=delta, seed=seed)
+        self._configure(**self.suggest(epsilon, delta, counter=counter), seed=seed)
         self._clear()
 
     @classmethod
-    def suggest(cls, epsilon: float, delta: float, *, counter: str = "ultraloglog") -> dict[str, int]:
+    def suggest(cls, epsilon: float, delta: float, *, counter: str = "ultraloglog") -> dict[str, Any]:
         """
         >>> TugOfWar.suggest(0.5, 0.1)
-        {'dimensions': 89, 'counter_size': 14}
+        {'dimensions': 89, 'counter': 'ultraloglog', 'counter_size': 14, 'delta': 0.1}
         """
         check_fraction("epsilon", epsilon)
         check_fraction("delta", delta)
         check_choice("counter", counter, tuple(_COUNTERS))
         dimensions = math.ceil(2 * math.log(4 / delta) / (epsilon**2 / 2 - epsilon**3 / 3))
-        (size,) = _COUNTERS[counter].suggest(epsilon / 16, delta / (4 * dimensions)).values()
-        return {"dimensions": dimensions, "counter_size": size}
+        size = _COUNTERS[counter].suggest(epsilon / 16, delta / (4 * dimensions))[_SIZE_NAME[counter]]
+        return {"dimensions": dimensions, "counter": counter, "counter_size": size, "delta": delta}
 
     def _configure(
         self, *, dimensions: int, counter_size: int, counter: str = "ultraloglog", delta: float = 0.1, seed: int = 0

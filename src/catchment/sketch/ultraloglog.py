@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -63,14 +63,14 @@ class UltraLogLog(DistinctCounter):
     precision: int
 
     @classmethod
-    def suggest(cls, epsilon: float, delta: float) -> dict[str, int]:
+    def suggest(cls, epsilon: float, delta: float) -> dict[str, Any]:
         """
         >>> UltraLogLog.suggest(0.05, 0.01)
-        {'precision': 12}
+        {'precision': 12, 'delta': 0.01}
         """
         radius = chernoff_radius(check_fraction("delta", delta)) * _DEVIATION
         registers = (radius / math.log1p(check_fraction("epsilon", epsilon))) ** 2
-        return {"precision": max(3, math.ceil(math.log2(registers)))}
+        return {"precision": max(3, math.ceil(math.log2(registers))), "delta": delta}
 
     def _configure(self, *, precision: int, delta: float = 0.05, seed: int = 0, by: str = "item") -> None:
         self.precision = check_whole("precision", precision, 3, 24)

@@ -84,18 +84,18 @@ class ValueEstimator(Sketch):
     seed: int
 
     def __init__(self, epsilon: float = 0.05, delta: float = 0.1, *, seed: int = 0) -> None:
-        self._configure(**self.suggest(epsilon, delta), delta=delta, seed=seed)
+        self._configure(**self.suggest(epsilon, delta), seed=seed)
         self._clear()
 
     @classmethod
-    def suggest(cls, epsilon: float, delta: float) -> dict[str, int]:
+    def suggest(cls, epsilon: float, delta: float) -> dict[str, Any]:
         """
         >>> ValueEstimator.suggest(0.05, 0.1)
-        {'width': 55, 'depth': 4}
+        {'width': 55, 'depth': 4, 'delta': 0.1}
         """
         check_fraction("epsilon", epsilon)
         check_fraction("delta", delta)
-        return {"width": math.ceil(math.e / epsilon), "depth": math.ceil(math.log2(1 / delta))}
+        return {"width": math.ceil(math.e / epsilon), "depth": math.ceil(math.log2(1 / delta)), "delta": delta}
 
     def _configure(self, *, width: int, depth: int, delta: float = 0.1, seed: int = 0) -> None:
         self.width = check_whole("width", width, 1, 2**31)

@@ -10,6 +10,7 @@ arrays that `inputs` names, and asks each question of `measures`, whose truth `E
 
 from __future__ import annotations
 
+import inspect
 import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,6 +32,7 @@ _DELTA = 1e-6
 
 def check_sketch(kind: type[Sketch], **sizes: Any) -> None:
     """Run every check; the first that fails raises `AssertionError`."""
+    assert "family" in vars(kind), f"{kind.__name__} has no family of its own: give it a free number from 192 to 255"
     for check in CHECKS:
         check(kind, **sizes)
 
@@ -59,7 +61,7 @@ def feed(sketch: Sketch, events: Events, *, weighted: bool = False) -> Sketch:
 
 
 def _takes_weights(sketch: Sketch) -> bool:
-    return "weights" in sketch.update.__code__.co_varnames  # type: ignore[attr-defined]
+    return "weights" in inspect.signature(sketch.update).parameters  # type: ignore[attr-defined]
 
 
 def truth_of(sketch: Sketch, events: Events, *, weighted: bool = False) -> Exact:

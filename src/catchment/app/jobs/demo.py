@@ -39,18 +39,21 @@ def kinds(seed: int) -> dict[str, Callable[[], Sketch]]:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A region's stream: pages popular everywhere, and pages popular only here."""
+    """A region's stream: pages popular everywhere, and pages that are more popular, but only here.
+
+    No page of the first kind need be among the ten first anywhere to be first in all.
+    """
 
     number: int
     seed: int
 
     def events(self, count: int) -> I64:
         rng = np.random.default_rng([self.seed, self.number])
-        odds = np.arange(1, PAGES + 1, dtype=np.float64) ** -1.1
+        odds = np.arange(20, PAGES + 20, dtype=np.float64) ** -1.1  # Zipf and Mandelbrot: a flattened head
         ranks = np.searchsorted(np.cumsum(odds / odds.sum())[:-1], rng.random(count))
         here = np.random.default_rng([self.seed, self.number, 1]).permutation(PAGES)
         everywhere = np.random.default_rng(self.seed).permutation(PAGES)
-        return np.where(rng.random(count) < 0.5, everywhere[ranks], here[ranks])
+        return np.where(rng.random(count) < 0.35, everywhere[ranks], here[ranks])
 
 
 def run_demo(*, seed: int, progress: Progress, events_a_site: int = EVENTS_A_SITE) -> tuple[Report, Report]:
