@@ -3,7 +3,7 @@
 Each trial is a zipf(1.1) stream and a seed of its own. The error is the distance of the estimate from the truth; the
 bound is the largest distance that the answer's interval leaves open. Both are relative: to the total weight for
 frequencies, to the range of values for the value estimator, to the truth for everything else. Means over keys and
-trials. The epsilon of a Bloom filter and of a value estimator is in another unit, and left out.
+trials. The epsilon of a Bloom filter, a value estimator and a tug of war is not of that kind, and left out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SIZES: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "TugOfWar": ("self_join", [{"dimensions": 2**n, "counter_size": 14} for n in range(5, 8)]),
 }
 
-OTHER_UNIT = {"BloomFilter", "ValueEstimator"}
+OTHER_UNIT = {"BloomFilter", "TugOfWar", "ValueEstimator"}
 
 Row = tuple[str, int, float, float, float | None, float]
 """Sketch, bytes, error, bound, epsilon, share of truths missed."""

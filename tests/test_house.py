@@ -32,6 +32,13 @@ def test_no_import_goes_up_and_no_library_leaves_its_room() -> None:
         ("sketch/bad.py", "from .base import Sketch", "a relative import"),
         ("sketch/bad.py", "from catchment import CountMin", "CountMin is not a room"),
         ("attic/bad.py", "", "room attic has no floor"),
+        ("sketch/bad.py", "import scipy", "scipy in the core"),
+        ("sketch/bad.py", "def f():\n    import pyarrow", "pyarrow in the core"),
+        ("monitor/bad.py", "from http.client import HTTPConnection", "http outside ['app', 'net']"),
+        ("monitor/bad.py", "import urllib.request", "urllib outside"),
+        ("federation/bad.py", "from importlib import import_module as im", "a dynamic import"),
+        ("federation/bad.py", "__import__('py' + 'spark')", "a dynamic import"),
+        ("federation/bad.py", "import importlib\nimportlib.import_module(name='x')", "a dynamic import"),
     ],
 )
 def test_a_planted_violation_is_found(tmp_path: Path, room: str, text: str, complaint: str) -> None:
@@ -40,6 +47,20 @@ def test_a_planted_violation_is_found(tmp_path: Path, room: str, text: str, comp
     source.write_text(text)
     (found,) = house.violations(tmp_path)
     assert complaint in found
+
+
+def test_the_facade_may_import_rooms_and_no_libraries(tmp_path: Path) -> None:
+    (tmp_path / "__init__.py").write_text("from catchment.sketch import CountMin\nimport pandas")
+    (found,) = house.violations(tmp_path)
+    assert "pandas outside ['spark']" in found
+
+
+def test_a_cycle_through_the_package_is_found(tmp_path: Path) -> None:
+    (tmp_path / "sketch").mkdir()
+    (tmp_path / "sketch/one.py").write_text("from catchment.sketch import two")
+    (tmp_path / "sketch/two.py").write_text("from catchment.sketch import one")
+    (found,) = house.violations(tmp_path)
+    assert "cycle" in found
 
 
 def test_a_planted_cycle_is_found(tmp_path: Path) -> None:

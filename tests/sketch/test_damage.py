@@ -24,7 +24,7 @@ from catchment import (
     WeightError,
 )
 from catchment.kernel.checksum import crc32c
-from catchment.sketch.codec import FREE_CELLS, seal_envelope
+from catchment.sketch.codec import FREE_CELLS, Writer, seal_envelope
 from tests.golden.cases import FOLDER
 
 GOLDEN = {path.stem: path.read_bytes() for path in sorted(FOLDER.glob("*.sketch"))}
@@ -118,9 +118,85 @@ def test_mutations_with_a_true_checksum_give_the_error_or_a_whole_sketch(name: s
             taken += 1
             assert Sketch.from_bytes(sketch.to_bytes()) == sketch
             assert sketch.guarantee
+            for question, measure in sketch.measures.items():
+                answer = getattr(sketch, question)(*([1],) if measure in ("frequency", "mean_value") else ())
+                assert not np.any(np.asarray(answer.low) > answer.high), f"{question}: {answer}"
             with contextlib.suppress(WeightError):  # a total that is possible, and twice as much that is not
                 assert type(sketch).merge([sketch, sketch]).parameters == sketch.parameters
     assert taken > 0, "nothing got past the checks: the forgeries are no test of them"
+
+
+def packed(*values: int, dtype: str = "int64") -> bytes:
+    writer = Writer()
+    writer.integers(np.array(values, dtype=dtype))
+    return writer.getvalue()
+
+
+def space_saving(counts: list[int], errors: list[int], items: list[bytes], *, total: int = 20, floor: int = 1) -> bytes:
+    head = struct.pack("<qqI", total, floor, len(counts))
+    texts = packed(*[1] * len(items)) + packed(*map(len, items)) + b"".join(items)
+    return seal_envelope(3, struct.pack("<I", 4), head + packed(*counts) + packed(*errors) + texts)
+
+
+COUNT_MIN = struct.pack("<IIdQ?", 2, 1, 0.1, 0, False)
+FAST_AMS = struct.pack("<IIdQ", 2, 1, 0.1, 0)
+BLOOM = struct.pack("<QIdQ", 70, 2, 0.1, 0)
+BOTTOM_K = struct.pack("<IdQB", 4, 0.1, 0, 0)
+ULTRALOGLOG = struct.pack("<BdQB", 3, 0.1, 0, 0)
+
+POSSIBLE = {
+    "space saving": space_saving([9, 4], [0, 1], [b"a", b"b"]),
+    "count-min": seal_envelope(1, COUNT_MIN, struct.pack("<q", 5) + packed(5, 0)),
+    "fast-ams": seal_envelope(2, FAST_AMS, struct.pack("<qq", 5, 5) + packed(5, 0)),
+    "value estimator": seal_envelope(
+        4, FAST_AMS, struct.pack("<q", 5) + packed(5, 0) + struct.pack("<qqq", 50, 10, 10) + packed(50, 0)
+    ),
+    "bloom": seal_envelope(5, BLOOM, packed(3, 1, dtype="uint64")),
+    "bottom-k": seal_envelope(7, BOTTOM_K, struct.pack("<I", 2) + packed(5, 5, dtype="uint64")),
+    "ultraloglog": seal_envelope(8, ULTRALOGLOG, packed(8, 0, 0, 0, 0, 0, 0, 0, dtype="uint8")),
+}
+
+IMPOSSIBLE = {
+    "an item twice": space_saving([9, 4], [0, 1], [b"a", b"a"]),
+    "a count below the floor": space_saving([9, 1], [0, 0], [b"a", b"b"], floor=2),
+    "an error as large as its count": space_saving([9, 4], [0, 4], [b"a", b"b"]),
+    "a floor above the total": space_saving([9, 4], [0, 1], [b"a", b"b"], floor=21),
+    "a count above the total": space_saving([29, 4], [0, 1], [b"a", b"b"]),
+    "more items than slots": space_saving([9, 8, 7, 6, 5], [0] * 5, [b"a", b"b", b"c", b"d", b"e"], total=40),
+    "a text that is no UTF-8": space_saving([9, 4], [0, 1], [b"a", b"\xff"]),
+    "a text that starts inside a character": space_saving([9, 4], [0, 1], ["é".encode()[:1], "é".encode()[1:]]),
+    "a negative total": seal_envelope(1, COUNT_MIN, struct.pack("<q", -5) + packed(0, 0)),
+    "a counter above the total": seal_envelope(1, COUNT_MIN, struct.pack("<q", 5) + packed(6, 0)),
+    "a net total above the weights": seal_envelope(2, FAST_AMS, struct.pack("<qq", 9, 5) + packed(5, 0)),
+    "a signed counter above the weights": seal_envelope(2, FAST_AMS, struct.pack("<qq", 5, 5) + packed(-6, 0)),
+    "a smallest value above the largest": seal_envelope(
+        4, FAST_AMS, struct.pack("<q", 5) + packed(5, 0) + struct.pack("<qqq", 50, 11, 10) + packed(50, 0)
+    ),
+    "bits beyond the last": seal_envelope(5, BLOOM, packed(3, 64, dtype="uint64")),
+    "values out of order": seal_envelope(7, BOTTOM_K, struct.pack("<I", 2) + packed(5, 0, dtype="uint64")),
+    "more values than asked for": seal_envelope(
+        7, BOTTOM_K, struct.pack("<I", 5) + packed(1, 1, 1, 1, 1, dtype="uint64")
+    ),
+    "a register with no top": seal_envelope(8, ULTRALOGLOG, packed(4, 0, 0, 0, 0, 0, 0, 0, dtype="uint8")),
+    "a register with a value below the first": seal_envelope(
+        8, ULTRALOGLOG, packed(9, 0, 0, 0, 0, 0, 0, 0, dtype="uint8")
+    ),
+    "a delta of zero": seal_envelope(2, struct.pack("<IIdQ", 2, 1, 0.0, 0), struct.pack("<qq", 5, 5) + packed(5, 0)),
+    "a choice that is none": seal_envelope(
+        8, struct.pack("<BdQB", 3, 0.1, 0, 7), packed(8, 0, 0, 0, 0, 0, 0, 0, dtype="uint8")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POSSIBLE)
+def test_what_the_impossible_ones_differ_from_is_taken(name: str) -> None:
+    assert outcome(POSSIBLE[name]) is not None
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_a_state_that_no_events_give_is_refused(name: str) -> None:
+    with pytest.raises(DamagedBytesError):
+        Sketch.from_bytes(IMPOSSIBLE[name])
 
 
 def test_a_tiny_claim_of_a_huge_sketch_takes_no_memory() -> None:
