@@ -74,9 +74,9 @@ def run(*, quick: bool, progress: Progress) -> Report:
     notes = [
         f"{events:,} zipf(1.1) keys over {UNIVERSE:,}; Count-Min 3x272; heavy hitters with 3,072 counters.",
         f"The widest Space Saving interval among the 1,000 heaviest keys is {error:.2f} times the peer's.",
-        "Serialised bytes for the error that HLL with 4,096 registers shows: after a merge of 8 sites UltraLogLog needs",
-        f"{merged:.2f} of HLL_8's and {packed:.2f} of HLL_4's, which is packed too; in a single stream that is never merged,",
-        f"where HLL has a better estimator, {single:.2f} of HLL_8's.",
+        "Serialised bytes for the error that HLL with 4,096 registers shows, after merging 8 sites: UltraLogLog needs",
+        f"{merged:.2f} of HLL_8's and {packed:.2f} of HLL_4's, which is packed too. In a single stream, never merged,",
+        f"where HLL has a better estimator, it needs {single:.2f} of HLL_8's.",
     ]
     columns = ("catchment", "M/s", "datasketches", "M/s", "ratio")
     return Report("Events a second on one core, in millions", columns, rows, figures, notes)

@@ -43,8 +43,6 @@ def variants() -> list[tuple[type[Sketch], dict[str, Any]]]:
 
 
 def name_of(value: Any) -> str:
-    return (
-        value.__name__
-        if isinstance(value, type) or callable(value)
-        else "-".join(map(str, value.values())) or "default"
-    )
+    if isinstance(value, dict):
+        return "-".join(map(str, value.values())) or "default"
+    return getattr(value, "__name__", str(value))
