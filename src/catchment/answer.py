@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Answer", "Ranking"]
+__all__ = ["Answer", "Ranking", "plain"]
 
 Number = int | float
 Values = Number | NDArray[Any]
@@ -95,12 +95,19 @@ class Answer:
         >>> Answer(3, 3, float("inf"), 1.0, 0.0).to_dict()["high"] is None
         True
         """
-        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        return {field.name: plain(getattr(self, field.name)) for field in fields(self)}
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return [_plain(part) for part in value.tolist()]
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it: arrays and tuples as lists, and None for what is not finite.
+
+    >>> plain({"high": np.array([1.5, np.inf])})
+    {'high': [1.5, None]}
+    """
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, np.ndarray | list | tuple):
+        return [plain(part) for part in (value.tolist() if isinstance(value, np.ndarray) else value)]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -38,9 +38,9 @@ def test_inspect_prints_what_a_sketch_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.sketch")), ids=lambda path: path.stem)
 def test_inspect_reads_every_family(path: Path) -> None:
-    from catchment.app.describe import describe
-
-    assert json.dumps(describe(path))
+    facts = json.loads(catchment("inspect", path, "--json").stdout, parse_constant=pytest.fail)
+    assert facts["bytes in the file"] == path.stat().st_size
+    assert facts["guarantee"]
 
 
 def test_inspect_refuses_what_is_not_a_sketch_in_one_line(tmp_path: Path) -> None:

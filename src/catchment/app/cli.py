@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from catchment.answer import plain
 from catchment.app.catalog import Catalog
 from catchment.app.describe import describe
 from catchment.app.jobs.demo import run_demo
@@ -97,7 +98,7 @@ def inspect(
     """Print what a serialised sketch is, its parameters, guarantee and size."""
     facts = describe(file)
     if as_json:
-        print(json.dumps(facts, indent=2))
+        print(json.dumps(plain(facts), indent=2, allow_nan=False))
         return
     for name, value in facts.items():
         text = ", ".join(f"{key}={part}" for key, part in value.items()) if isinstance(value, dict) else value

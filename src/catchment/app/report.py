@@ -11,6 +11,8 @@ from typing import Any
 
 from rich.table import Table
 
+from catchment.answer import plain
+
 __all__ = ["Progress", "Report"]
 
 Progress = Callable[[str, float], None]
@@ -45,12 +47,12 @@ class Report:
             "quick": quick,
             "title": self.title,
             "figures": dict(self.figures),
-            "columns": list(self.columns),
-            "rows": [list(row) for row in self.rows],
-            "notes": list(self.notes),
+            "columns": self.columns,
+            "rows": self.rows,
+            "notes": self.notes,
             "machine": {"python": platform.python_version(), "processor": platform.machine()},
         }
-        return json.dumps(content, indent=2) + "\n"
+        return json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
 
     def save_chart(self, path: Path) -> None:
         """Write the plot; the file's ending chooses PNG or SVG."""
