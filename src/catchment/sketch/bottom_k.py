@@ -83,15 +83,14 @@ class BottomK(DistinctCounter):
 
     def _add(self, hashes: U64) -> None:
         at = 0
-        if hashes.size and not self._pending.size:
-            # As many may wait as there are, so that sorting costs little; an unused sketch takes no room at all.
-            self._pending = np.zeros(min(max(self._values.size, _FIRST_ROOM), self.size), dtype=np.uint64)
         while at < hashes.size:
+            if not self._pending.size:
+                # As many may wait as there are, so that sorting costs little; an unused sketch takes no room at all.
+                self._pending = np.zeros(min(max(self._values.size, _FIRST_ROOM), self.size), dtype=np.uint64)
             limit = self._values[-1] if self._values.size == self.size else np.uint64(2**64 - 1)
             at, self._waiting = collect_below(hashes, at, self._rows[0], limit, self._pending, self._waiting)
             if self._waiting == self._pending.size:
                 self._settle()
-                self._pending = np.zeros(min(max(self._values.size, _FIRST_ROOM), self.size), dtype=np.uint64)
 
     def _settle(self) -> U64:
         """Sort the values that wait in with the rest, and return them all."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from catchment.errors import InputError, KeyTypeError, NullKeyError
 from catchment.kernel.hashing import SPARK_SEED, hash_bytes, hash_bytes_chained, hash_int64s, hash_int64s_chained
 
-__all__ = ["BINARY", "INTEGER", "TEXT", "KeyBatch", "as_keys", "hash_keys", "hash_pairs"]
+__all__ = ["BINARY", "INTEGER", "TEXT", "KeyBatch", "as_keys", "hash_keys", "hash_pairs", "is_utf8"]
 
 INTEGER, TEXT, BINARY = 0, 1, 2
 

@@ -220,7 +220,7 @@ class SpaceSaving(Sketch):
 
     def _ranking(self, slots: I64, note: str) -> Ranking:
         counts = self._counts[slots]
-        return Ranking(self._items.get(slots), self._answer(counts, counts - self._errors[slots], counts), note)
+        return Ranking(self._items.get(slots), self._answer(counts, counts - self._errors[slots], counts.copy()), note)
 
     def _answer(self, value: Any, low: Any, high: Any) -> Answer:
         return Answer(value, low, high, confidence=1.0, epsilon=self.epsilon)
