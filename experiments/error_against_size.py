@@ -17,6 +17,7 @@ import numpy as np
 import catchment
 from catchment import Sketch
 from catchment.app.report import Progress, Report
+from catchment.sketch.base import KEYED_TRUTHS
 from catchment.testing import Events, Exact
 from catchment.testing.contract import feed, truth_of
 from catchment.testing.streams import zipf
@@ -79,7 +80,7 @@ def _measured(kind: type[Sketch], size: dict[str, Any], question: str, *, trials
 def _truth(kind: type[Sketch], question: str, truth: Exact, stream: Events) -> tuple[list[int], Any, float]:
     """The keys to ask about, the true answers, and what errors are relative to."""
     exact: Callable[..., float] = getattr(truth, kind.measures[question])
-    if kind.measures[question] not in ("frequency", "mean_value"):
+    if kind.measures[question] not in KEYED_TRUTHS:
         return [], exact(), exact()
     keys = truth.keys()
     spread = float(np.ptp(stream.values)) if kind.measures[question] == "mean_value" else float(truth.total())

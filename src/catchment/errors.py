@@ -82,6 +82,9 @@ class BytesError(CatchmentError, ValueError):
 class DamagedBytesError(BytesError):
     """Bytes cut short, altered, or contradicting themselves."""
 
+    def __init__(self, problem: str, cure: str = "fetch the bytes again from where they were written") -> None:
+        super().__init__(problem, cure)
+
 
 class UnknownFormatError(BytesError):
     """A magic, version, family or flag that this version does not know."""

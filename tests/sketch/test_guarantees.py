@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from catchment import CountMin, FastAMS, Sketch, SpaceSaving
+from catchment.sketch.base import KEYED_TRUTHS
 from catchment.testing import STREAMS, Events, Exact, failures_allowed
 from catchment.testing.contract import failures_of, feed, truth_of
 from tests.sketch.cases import EXPORTED, SMALL, built, name_of
@@ -52,7 +53,7 @@ def questions(sketch: Sketch) -> list[str]:
 def failed(sketch: Sketch, question: str, truth: Exact, rng: np.random.Generator) -> bool:
     """Ask one question about one key, drawn by its weight or evenly, in turn, without looking at the sketch."""
     measure = sketch.measures[question]
-    if measure not in {"frequency", "mean_value"}:
+    if measure not in KEYED_TRUTHS:
         return not getattr(sketch, question)().holds(getattr(truth, measure)())
     keys = truth.keys()
     heavy = rng.random() < 0.5

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from catchment.errors import NameNotFoundError
-from catchment.sketch import Sketch
+from catchment.sketch.base import KEYED_TRUTHS, Sketch
 
 __all__ = ["describe"]
 
@@ -18,7 +18,7 @@ def describe(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise NameNotFoundError(f"no file {path}", "give the path of bytes that to_bytes wrote")
     if path.stat().st_size > _LARGEST_FILE:
-        raise NameNotFoundError(f"{path} has {path.stat().st_size} bytes", "no sketch is that large")
+        raise NameNotFoundError(f"{path} has {path.stat().st_size} bytes", "give the path of bytes that to_bytes wrote")
     blob = path.read_bytes()
     sketch = Sketch.from_bytes(blob)
     return {
@@ -35,9 +35,8 @@ def describe(path: Path) -> dict[str, Any]:
 
 def _answers(sketch: Sketch) -> dict[str, str]:
     """The questions that need no key, answered."""
-    keyed = {"frequency", "mean_value"}
     return {
         question: str(getattr(sketch, question)())
         for question, measure in sketch.measures.items()
-        if measure not in keyed
+        if measure not in KEYED_TRUTHS
     }

@@ -76,7 +76,7 @@ def _avalanched(h: np.uint64) -> np.uint64:
 @kernel
 def _word64(data: U8, at: np.uint64) -> np.uint64:
     # Byte loads at unsigned places, which need no check for a negative index: LLVM fuses the eight into one, and no
-    # aligned view is needed, so any Arrow buffer will do. Signed places ran at a quarter of the speed.
+    # aligned view is needed, so any Arrow buffer will do. Signed places ran at less than half the speed.
     return (
         np.uint64(data[at])
         | np.uint64(data[at + _1]) << _S8

@@ -16,7 +16,10 @@ from typing import Any, ClassVar, Self
 from catchment.errors import DamagedBytesError, MergeError, ParameterError, UnknownFormatError
 from catchment.sketch.codec import Reader, Writer, open_envelope, seal_envelope
 
-__all__ = ["Sketch"]
+__all__ = ["KEYED_TRUTHS", "Sketch"]
+
+KEYED_TRUTHS = frozenset({"frequency", "mean_value"})
+"""The truths of `measures` that are asked key by key; the others are one number."""
 
 
 class Sketch(ABC):
@@ -87,6 +90,10 @@ class Sketch(ABC):
     def guarantee(self) -> str:
         """The promise in one sentence, with this sketch's numbers."""
 
+    @abstractmethod
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Take events in: the arrays that `inputs` names, all or nothing."""
+
     # -- merging ----------------------------------------------------------------------------------------------
 
     @classmethod
@@ -156,7 +163,7 @@ class Sketch(ABC):
         try:
             sketch._configure(**parameters)
         except ParameterError as problem:
-            raise DamagedBytesError(f"impossible parameter {problem.problem}", "fetch the bytes again") from None
+            raise DamagedBytesError(f"impossible parameter {problem.problem}") from None
         sketch._read(payload)
         return sketch
 

@@ -177,4 +177,4 @@ class BloomFilter(Sketch):
     def _read(self, reader: Reader) -> None:
         self._words = reader.integers((self.bits + 63) // 64, np.uint64, low=0, high=2**64 - 1)
         if int(self._words[-1]) >> ((self.bits - 1) % 64 + 1):
-            raise DamagedBytesError(f"bits set beyond the {self.bits} there are", "fetch the bytes again")
+            raise DamagedBytesError(f"bits set beyond the {self.bits} there are")

@@ -119,11 +119,11 @@ class BottomK(DistinctCounter):
     def _read(self, reader: Reader) -> None:
         (count,) = reader.numbers("I")
         if count > self.size:
-            raise DamagedBytesError(f"{count} values in a sketch of {self.size}", "fetch the bytes again")
+            raise DamagedBytesError(f"{count} values in a sketch of {self.size}")
         steps = reader.integers(count, np.uint64, low=0, high=2**64 - 1)
         values = np.cumsum(steps, dtype=np.uint64)
         if np.any(values[1:] <= values[:-1]):
-            raise DamagedBytesError("hash values out of order", "fetch the bytes again")
+            raise DamagedBytesError("hash values out of order")
         self._keep(values)
 
 

@@ -87,7 +87,7 @@ def as_weights(weights: Any, count: int, *, signed: bool = False) -> I64:
 def read_mass(mass: int) -> int:
     """A total out of bytes, refused where no sketch could have written it."""
     if not 0 <= mass < MASS_LIMIT:
-        raise DamagedBytesError(f"a total of {mass}", "fetch the bytes again from where they were written")
+        raise DamagedBytesError(f"a total of {mass}")
     return mass
 
 

@@ -33,8 +33,6 @@ _CHECKSUM = struct.Struct("<I")
 _FRAME = struct.Struct("<qBI")
 _PATCH_BYTES = 12
 
-_AGAIN = "fetch the bytes again from where they were written"
-
 
 def seal_envelope(family: int, parameters: bytes, payload: bytes) -> bytes:
     """One whole serialised sketch."""
@@ -47,9 +45,9 @@ def open_envelope(blob: bytes | bytearray | memoryview) -> tuple[int, Reader, Re
     """The family of a serialised sketch, its parameters and its payload; raise a `BytesError` if it is not whole."""
     view = memoryview(bytes(blob) if isinstance(blob, memoryview) and not blob.c_contiguous else blob).cast("B")
     if view[: len(MAGIC)] != MAGIC[: len(view)]:
-        raise UnknownFormatError(f"the bytes start with {bytes(view[:4])!r}, not {MAGIC!r}", "this is not a sketch")
+        raise UnknownFormatError(f"the bytes start with {bytes(view[:4])!r}, not {MAGIC!r}", "give what to_bytes wrote")
     if len(view) < _HEADER.size + _CHECKSUM.size:
-        raise DamagedBytesError(f"{len(view)} bytes are too few for a sketch", _AGAIN)
+        raise DamagedBytesError(f"{len(view)} bytes are too few for a sketch")
     _, version, family, flags, parameters, payload = _HEADER.unpack_from(view)
     if version != VERSION:
         raise UnknownFormatError(f"format version {version}", f"this catchment reads version {VERSION}: upgrade it")
@@ -57,10 +55,10 @@ def open_envelope(blob: bytes | bytearray | memoryview) -> tuple[int, Reader, Re
         raise UnknownFormatError(f"unknown flags {flags:#06x}", "upgrade catchment to the version that wrote this")
     stated = _HEADER.size + parameters + payload + _CHECKSUM.size
     if stated != len(view):
-        raise DamagedBytesError(f"{len(view)} bytes where the header states {stated}", _AGAIN)
+        raise DamagedBytesError(f"{len(view)} bytes where the header states {stated}")
     (checksum,) = _CHECKSUM.unpack_from(view, stated - _CHECKSUM.size)
     if checksum != crc32c(np.frombuffer(view[: -_CHECKSUM.size], dtype=np.uint8)):
-        raise DamagedBytesError("the checksum does not match: some byte was altered", _AGAIN)
+        raise DamagedBytesError("the checksum does not match: some byte was altered")
     middle = _HEADER.size + parameters
     return family, Reader(view[_HEADER.size : middle]), Reader(view[middle : middle + payload])
 
@@ -122,7 +120,7 @@ class Reader:
 
     def _take(self, size: int) -> memoryview:
         if not 0 <= size <= self.left:
-            raise DamagedBytesError(f"{size} bytes are needed where {self.left} are left", _AGAIN)
+            raise DamagedBytesError(f"{size} bytes are needed where {self.left} are left")
         self._at += size
         return self._view[self._at - size : self._at]
 
@@ -138,20 +136,20 @@ class Reader:
         base, width, patches = _FRAME.unpack(self._take(_FRAME.size))
         self._free -= 0 if width else count
         if width > 64 or patches > count or self._free < 0:
-            raise DamagedBytesError(f"an array of {count} in {width} bits with {patches} patches", _AGAIN)
+            raise DamagedBytesError(f"an array of {count} in {width} bits with {patches} patches")
         packed = np.frombuffer(self._take((count * width + 7) // 8), dtype=np.uint8)
         positions = np.frombuffer(self._take(4 * patches), dtype=np.uint32)
         patched = np.frombuffer(self._take(8 * patches), dtype=np.uint64)
         if patches and (int(positions[-1]) >= count or bool(np.any(positions[1:] <= positions[:-1]))):
-            raise DamagedBytesError("patches out of order or out of place", _AGAIN)
+            raise DamagedBytesError("patches out of order or out of place")
         values = np.empty(count, dtype=dtype)
         offset = np.uint64(base % 2**64)
         furthest = max(int(unpack_bits(packed, width, offset, values)), int(patched.max(initial=0)))
         if count and not (low <= base and base + furthest <= high):
-            raise DamagedBytesError(f"values up to {base + furthest} outside [{low}, {high}]", _AGAIN)
+            raise DamagedBytesError(f"values up to {base + furthest} outside [{low}, {high}]")
         values[positions] = (patched + offset).astype(dtype)
         return values
 
     def finish(self) -> None:
         if self.left:
-            raise DamagedBytesError(f"{self.left} bytes left over", _AGAIN)
+            raise DamagedBytesError(f"{self.left} bytes left over")

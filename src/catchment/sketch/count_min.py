@@ -53,7 +53,7 @@ class CountMin(Sketch):
     Inner products and self-joins: never below the truth, and above it by more than `epsilon * N * N'` with
     probability at most delta, by the same Markov argument over pairs of colliding keys.
 
-    **Where a simpler one wins.** A dictionary is exact, and smaller, up to about `depth * width / 8` distinct keys.
+    **Where a simpler one wins.** A dictionary is exact, and smaller, up to about `depth * width / 12` distinct keys.
 
     Parameters
     ----------
@@ -160,9 +160,8 @@ class CountMin(Sketch):
         """How often each key was seen; one key gives numbers, an array of keys gives arrays."""
         hashes, scalar = hash_keys(keys)
         value, low = self._look_up(hashes)
-        if scalar:
-            return self._answer(value.item(), low.item(), value.item())
-        return self._answer(value, low, value.copy())
+        answer = self._answer(value, low, value.copy())
+        return answer[0] if scalar else answer
 
     def _look_up(self, hashes: U64) -> tuple[I64, I64]:
         """Each key's estimate, which is an upper bound, and its lower bound."""

@@ -144,9 +144,8 @@ class FastAMS(Sketch):
         radius = self._error(1.0, events=2) * self._norm(events=2)
         value = np.clip(value, -self._mass, self._mass)
         low, high = np.maximum(value - radius, -self._mass), np.minimum(value + radius, self._mass)
-        if scalar:
-            return self._answer(value.item(), low.item(), high.item())
-        return self._answer(value, low, high)
+        answer = self._answer(value, low, high)
+        return answer[0] if scalar else answer
 
     def self_join(self) -> Answer:
         """The sum over all keys of their squared frequencies."""
@@ -215,7 +214,7 @@ class FastAMS(Sketch):
         self._total, mass = reader.numbers("qq")
         self._mass = read_mass(mass)
         if abs(self._total) > mass:
-            raise DamagedBytesError(f"a total of {self._total} from weights of {mass}", "fetch the bytes again")
+            raise DamagedBytesError(f"a total of {self._total} from weights of {mass}")
         cells = reader.integers(self.depth * self.width, np.int64, low=-mass, high=mass)
         self._cells = cells.reshape(self.depth, self.width)
 

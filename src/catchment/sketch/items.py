@@ -114,12 +114,12 @@ class ItemStore:
         lengths = reader.integers(used, np.int64, low=0, high=reader.left)
         # In floating point, since many lengths could wrap around to a sum that looks right.
         if np.any(lengths[kinds == INTEGER] != 8) or lengths.sum(dtype=np.float64) > reader.left:
-            raise DamagedBytesError("items of impossible lengths", "fetch the bytes again")
+            raise DamagedBytesError("items of impossible lengths")
         store = cls(used)
         store._end = int(lengths.sum())
         store._arena = np.frombuffer(reader.raw(store._end), dtype=np.uint8).copy()
         store._kinds, store._lengths, store._starts = kinds, lengths, np.cumsum(lengths) - lengths
         texts = store._batch(np.flatnonzero(kinds == TEXT), TEXT)
         if not is_utf8(texts):
-            raise DamagedBytesError("a text item that is not UTF-8", "fetch the bytes again")
+            raise DamagedBytesError("a text item that is not UTF-8")
         return store

@@ -167,9 +167,8 @@ class SpaceSaving(Sketch):
         value = np.where(kept, self._counts[slots], 0)
         low = np.where(kept, self._counts[slots] - self._errors[slots], 0)
         high = np.where(kept, value, self._floor)
-        if scalar:
-            return self._answer(value.item(), low.item(), high.item())
-        return self._answer(value, low, high)
+        answer = self._answer(value, low, high)
+        return answer[0] if scalar else answer
 
     def top(self, k: int) -> Ranking:
         """The k keys with the largest counts; fewer when fewer are kept, and the note says why."""
@@ -269,13 +268,13 @@ class SpaceSaving(Sketch):
     def _read(self, reader: Reader) -> None:
         total, floor, used = reader.numbers("qqI")
         if used > self.capacity or not 0 <= floor <= read_mass(total):
-            raise DamagedBytesError(f"{used} items, floor {floor} of {total}", "fetch the bytes again")
+            raise DamagedBytesError(f"{used} items, floor {floor} of {total}")
         counts = reader.integers(used, np.int64, low=1, high=total)
         errors = reader.integers(used, np.int64, low=0, high=total)
         items = ItemStore.read(reader, used)
         hashes = items.hashes(np.arange(used))
         if np.unique(hashes).size != used or np.any(errors >= counts) or np.any(counts < floor):
-            raise DamagedBytesError("an item twice, or a count that cannot be", "fetch the bytes again")
+            raise DamagedBytesError("an item twice, or a count that cannot be")
         self._clear()
         self._make_room(used)
         self._used, self._floor, self._total = used, floor, total

@@ -145,4 +145,4 @@ class UltraLogLog(DistinctCounter):
             top, flags = int(register) >> 2, int(register) & 3
             # The smallest values have none, or only one, below them that could have been seen.
             if register and (not 2 <= top <= 66 - self.precision or (top == 2 and flags) or (top == 3 and flags & 1)):
-                raise DamagedBytesError(f"a register of {register}", "fetch the bytes again")
+                raise DamagedBytesError(f"a register of {register}")

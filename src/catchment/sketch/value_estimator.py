@@ -142,9 +142,8 @@ class ValueEstimator(Sketch):
         low, high = self._interval(hashes, counts, sums)
         low, high = np.where(np.isnan(ratio), np.nan, low), np.where(np.isnan(ratio), np.nan, high)
         value = np.clip(ratio, low, high)
-        if scalar:
-            return self._answer(value.item(), low.item(), high.item())
-        return self._answer(value, low, high)
+        answer = self._answer(value, low, high)
+        return answer[0] if scalar else answer
 
     def _interval(self, hashes: U64, counts: I64, sums: I64) -> tuple[F64, F64]:
         frequency = np.maximum(self._counts._look_up(hashes)[1], 1)
@@ -184,6 +183,6 @@ class ValueEstimator(Sketch):
         mass, self._least, self._most = reader.numbers("qqq")
         self._mass = read_mass(mass)
         if max(abs(self._least), abs(self._most)) > MASS_LIMIT or (mass and self._least > self._most):
-            raise DamagedBytesError(f"values from {self._least} to {self._most}", "fetch the bytes again")
+            raise DamagedBytesError(f"values from {self._least} to {self._most}")
         sums = reader.integers(self.depth * self.width, np.int64, low=-mass, high=mass)
         self._sums = sums.reshape(self.depth, self.width)

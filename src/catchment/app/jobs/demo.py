@@ -70,7 +70,7 @@ def run_demo(*, seed: int, progress: Progress, events_a_site: int = EVENTS_A_SIT
             batch = names.take(pa.array(pages[start : start + BATCH]))
             raw += batch.nbytes + 8 * len(batch)  # a log line is at least its page and its time
             for sketch in sketches.values():
-                sketch.update(batch)  # type: ignore[attr-defined]
+                sketch.update(batch)
         exact[number] = np.bincount(pages, minlength=PAGES)
         for name, sketch in sketches.items():
             moved[name].append(sketch.to_bytes())
