@@ -206,6 +206,8 @@ def test_totals_that_would_overflow_are_refused_also_by_a_merge() -> None:
         (lambda: CountMin(delta=-0.1), "delta=-0.1"),
         (lambda: CountMin(epsilon=float("nan")), "epsilon=nan"),
         (lambda: CountMin(seed=-1), "seed=-1"),
+        (lambda: CountMin(epsilon=1e-12), "or a larger epsilon"),
+        (lambda: CountMin.sized(width=5, depth=1, hight=3), "no parameter hight in CountMin"),
         (lambda: CountMin.sized(width=0, depth=1), "width=0"),
         (lambda: CountMin.sized(width=10, depth=65), "depth=65"),
         (lambda: CountMin.sized(width=True, depth=1), "width=True"),

@@ -70,7 +70,7 @@ def update_ultraloglog(registers: U8, precision: int, draw: np.uint64, hashes: U
         at = x >> (_64 - p)
         zeros = min(leading_zeros(x << p), _64 - p)
         register = registers[at]
-        # Values more than two below the top leave no trace: most of a long stream ends here, unpacked nothing.
+        # Values more than two below the top leave no trace: most of a long stream ends here.
         if np.uint64(register >> 2) <= zeros + _4:
             # Values are shifted up by two so that both lower bits always have a place.
             registers[at] = _packed(_unpacked(register) | (_4 << zeros))

@@ -40,7 +40,10 @@ def check_fraction(name: str, value: float) -> float:
 def check_whole(name: str, value: int, low: int, high: int) -> int:
     """An integer in [low, high]."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
-        raise ParameterError(f"{name}={value!r}", f"give an integer from {low} to {high}")
+        raise ParameterError(
+            f"{name}={value!r}",
+            f"give an integer from {low} to {high}, or a larger epsilon or delta where they chose it",
+        )
     return int(value)
 
 

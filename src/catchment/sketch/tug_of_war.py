@@ -129,9 +129,6 @@ class TugOfWar(Sketch):
 
     @property
     def epsilon(self) -> float:
-        return self._projection_error()
-
-    def _projection_error(self) -> float:
         """The e of the proof, or infinity when there are too few dimensions for any below 1."""
         need = 2 * math.log(4 / self.delta) / self.dimensions
         if need > 1 / 6:
@@ -161,18 +158,17 @@ class TugOfWar(Sketch):
         plus, minus = (np.array([c.bounds(share) for c in side]) for side in (self._plus, self._minus))
         value = float(np.mean((plus[:, 0] - minus[:, 0]) ** 2))
         low, high = _mean_square(plus[:, 1] - minus[:, 2], plus[:, 2] - minus[:, 1])
-        error = self._projection_error()
+        error = self.epsilon
         pairs_low, pairs_high = (plus[:, 1] + minus[:, 1]).max(), (plus[:, 2] + minus[:, 2]).min()
         high = min(high / (1 - error) if error < 1 else math.inf, pairs_high**2)
         low = min(max(low / (1 + error), pairs_low), high)
-        return Answer(min(max(value, low), high), low, high, confidence=1 - self.delta, epsilon=self.epsilon)
+        return Answer(min(max(value, low), high), low, high, confidence=1 - self.delta, epsilon=error)
 
     def distinct(self) -> Answer:
         """The number of distinct pairs."""
-        sums = np.array([p.bounds(self.delta / 2) for p in self._plus[:1]]) + self._minus[0].bounds(self.delta / 2)
-        value, low, high = sums[0].tolist()
-        error = self._plus[0].epsilon
-        return Answer(value, low, high, confidence=1 - self.delta, epsilon=error)
+        plus, minus = (side[0].bounds(self.delta / 2) for side in (self._plus, self._minus))
+        value, low, high = map(sum, zip(plus, minus, strict=True))
+        return Answer(value, low, high, confidence=1 - self.delta, epsilon=self._plus[0].epsilon)
 
     def _absorb(self, others: list[TugOfWar]) -> None:
         for place in range(self.dimensions):

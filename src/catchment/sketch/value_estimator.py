@@ -127,8 +127,8 @@ class ValueEstimator(Sketch):
         add_weights(self._sums, self._counts._rows, hashes, amounts * repeats)
         seen = amounts[repeats > 0]
         self._mass = mass
-        self._least = min([self._least, *seen.min(keepdims=True, initial=MASS_LIMIT).tolist()])
-        self._most = max([self._most, *seen.max(keepdims=True, initial=-MASS_LIMIT).tolist()])
+        self._least = int(seen.min(initial=self._least))
+        self._most = int(seen.max(initial=self._most))
 
     def estimate(self, keys: Any) -> Answer:
         """The mean value of each key; NaN for a key that was certainly never seen."""
