@@ -17,6 +17,7 @@ from catchment.errors import (
     NullKeyError,
     ParameterError,
     QueryError,
+    TimeError,
     UnknownFormatError,
     WeightError,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "Ranking",
     "Sketch",
     "SpaceSaving",
+    "TimeError",
     "TugOfWar",
     "UltraLogLog",
     "UnknownFormatError",

@@ -5,6 +5,7 @@
     ├── InputError                 events that cannot be taken; nothing was changed
     │   ├── KeyTypeError           keys of a type that has no one hash
     │   ├── NullKeyError           a null among the keys
+    │   ├── TimeError              times that are not one integer for each event
     │   └── WeightError            weights or values that would break a guarantee
     ├── MergeError                 partners that do not fit (seed, shape, kind)
     ├── QueryError                 a question that this sketch cannot answer
@@ -30,6 +31,7 @@ __all__ = [
     "NullKeyError",
     "ParameterError",
     "QueryError",
+    "TimeError",
     "UnknownFormatError",
     "WeightError",
 ]
@@ -61,6 +63,10 @@ class KeyTypeError(InputError, TypeError):
 
 class NullKeyError(InputError):
     """A null among the keys."""
+
+
+class TimeError(InputError):
+    """Times that are not one integer for each event."""
 
 
 class WeightError(InputError):

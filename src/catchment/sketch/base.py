@@ -34,6 +34,9 @@ class Sketch(ABC):
     inputs: ClassVar[tuple[str, ...]] = ("keys",)
     """The arrays that `update` needs, by name."""
 
+    example: ClassVar[Mapping[str, Any]] = {}
+    """What the constructor needs to be told before it can build one with defaults."""
+
     measures: Mapping[str, str]
     """Each question, by method name, and the truth it estimates, by its name in `catchment.testing.exact`."""
 

@@ -22,6 +22,7 @@ from catchment.errors import BytesError, MergeError
 from catchment.sketch.base import KEYED_TRUTHS, Sketch
 from catchment.testing.exact import Exact
 from catchment.testing.streams import STREAMS, Events
+from catchment.window.base import WindowSketch
 
 __all__ = ["CHECKS", "build", "check_sketch", "failures_of", "feed", "truth_of"]
 
@@ -44,7 +45,7 @@ def build(kind: type[Sketch], sizes: dict[str, Any]) -> Sketch:
 
     Where it has a delta that the sizes do not fix, that is made so small that a bound which fails is a broken one.
     """
-    parameters = sizes or kind().parameters
+    parameters = sizes or kind(**kind.example).parameters
     doubt = {"delta": _DELTA} if "delta" in kind._layout and "delta" not in sizes else {}
     return kind.sized(**parameters | doubt)
 
@@ -54,8 +55,7 @@ def feed(sketch: Sketch, events: Events, *, weighted: bool = False) -> Sketch:
     arrays: dict[str, Any] = {name: getattr(events, name) for name in sketch.inputs}
     if weighted and _takes_weights(sketch):
         arrays["weights"] = events.weights
-    keys = arrays.pop("keys")
-    sketch.update(keys, **arrays)
+    sketch.update(*([arrays.pop("keys")] if "keys" in arrays else []), **arrays)
     return sketch
 
 
@@ -66,6 +66,8 @@ def _takes_weights(sketch: Sketch) -> bool:
 def truth_of(sketch: Sketch, events: Events, *, weighted: bool = False) -> Exact:
     """The exact answer to what `feed` gave the sketch."""
     truth = Exact()
+    if isinstance(sketch, WindowSketch) and len(events):
+        events = events.part(events.at > events.at.max() - sketch.window)
     truth.update(
         events.keys.tolist(),
         weights=events.weights.tolist() if weighted and _takes_weights(sketch) else None,
@@ -207,7 +209,7 @@ def check_misfits_are_refused(kind: type[Sketch], **sizes: Any) -> None:
             _refused(kind, [sketch, other])
     _refused(kind, [])
     stranger = next(other for other in Sketch._families.values() if other is not kind)
-    _refused(kind, [sketch, stranger()])
+    _refused(kind, [sketch, stranger(**stranger.example)])
 
 
 def _others(kind: type[Sketch], parameters: dict[str, Any], name: str) -> Sequence[Sketch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
-    """A stream: one key, weight, value, attribute and site for each event, in order of arrival.
+    """A stream: one key, weight, value, attribute, site and time for each event, in order of arrival.
 
     A key's value depends on the key alone, as the value estimator assumes; attributes repeat, so that there are
     duplicate pairs to ignore.
@@ -28,6 +28,7 @@ class Events:
     values: I64
     attributes: I64
     sites: I64
+    at: I64
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -49,7 +50,15 @@ def _events(keys: I64, rng: np.random.Generator, sites: int) -> Events:
         values=10 + (keys * 7919) % 997,
         attributes=rng.integers(0, 50, count),
         sites=rng.integers(0, sites, count),
+        at=np.cumsum(_gaps(count, rng)),
     )
+
+
+def _gaps(count: int, rng: np.random.Generator) -> I64:
+    """Ticks between events, one on average: several at one tick, and now and then a long silence."""
+    gaps = rng.geometric(0.55, count) - 1
+    gaps[rng.random(count) < 0.005] += 40
+    return gaps
 
 
 def uniform(events: int, *, seed: int, universe: int = 1000, sites: int = 4) -> Events:
@@ -72,7 +81,7 @@ def bursts(events: int, *, seed: int, universe: int = 1000, sites: int = 4, leng
     runs[rng.random(events) < 0.5] = 1
     first = np.repeat(np.arange(events), runs)[:events]
     stream = _events(rng.integers(0, universe, events)[first], rng, sites)
-    return Events(stream.keys, stream.weights, stream.values, stream.attributes, stream.sites[first])
+    return replace(stream, sites=stream.sites[first])
 
 
 def drifting(events: int, *, seed: int, universe: int = 1000, sites: int = 4, phases: int = 5) -> Events:
