@@ -1,0 +1,74 @@
+"""Grid: many counters in time, side by side. One of its cells is a counter; ECM-sketches are made of thousands.
+
+A grid counts arrivals at registered times, in order, and answers for any cell how many came after a moment: at least
+and at most. It knows its own `error`: of the arrivals after any moment in the window, the middle of these two misses
+at most that share.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.sketch.codec import Reader, Writer
+from catchment.window.clock import Clock
+
+__all__ = ["Grid", "Grids"]
+
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+
+
+class Grid(ABC):
+    """`cells` counters over one clock's window; the clock is its owner's, who moves it."""
+
+    lossless: ClassVar[bool]
+    """True when merging adds no error: then `error` is never inherited."""
+
+    def __init__(self, cells: int, size: int, window: int) -> None:
+        self.cells, self.size, self.window = cells, size, window
+
+    @classmethod
+    @abstractmethod
+    def size_for(cls, epsilon: float) -> int:
+        """The smallest size whose error is at most epsilon."""
+
+    @property
+    @abstractmethod
+    def error(self) -> float:
+        """The most by which a cell's middle misses, as a share of the arrivals in question."""
+
+    @abstractmethod
+    def add(self, cells: I32, times: I64, weights: I64 | None) -> None:
+        """Arrivals in those cells at those times, which never decrease; one each where weights are None."""
+
+    @abstractmethod
+    def after(self, start: int, cells: I64 | None = None, *, delta: float = 0.0) -> tuple[I64, I64]:
+        """The fewest and the most arrivals after `start` in each cell, or in the cells named.
+
+        Where the grid is random, each by itself fails with probability at most delta.
+        """
+
+    @abstractmethod
+    def counts(self) -> I64:
+        """All arrivals of each cell; those in the window when none has left it."""
+
+    @abstractmethod
+    def absorb(self, parts: list[tuple[Any, Clock]], merged: Clock) -> None:
+        """Become, from empty, the grid of all parts, each with its clock."""
+
+    @abstractmethod
+    def write(self, writer: Writer, clock: Clock) -> None: ...
+
+    @abstractmethod
+    def read(self, reader: Reader, clock: Clock) -> None: ...
+
+    @property
+    def nbytes(self) -> int:
+        return sum(value.nbytes for value in vars(self).values() if hasattr(value, "nbytes"))
+
+
+Grids = dict[str, type[Grid]]
