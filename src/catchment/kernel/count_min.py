@@ -8,10 +8,19 @@ from numpy.typing import NDArray
 from catchment.kernel.compile import kernel
 from catchment.kernel.hashing import column_of
 
-__all__ = ["add_conservative", "add_ones", "add_weights", "look_up_cells", "look_up_smallest"]
+__all__ = ["add_conservative", "add_ones", "add_weights", "look_up_cells", "look_up_smallest", "place_cells"]
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
+
+
+@kernel
+def place_cells(
+    hashes: U64, a: np.uint64, b: np.uint64, c: np.uint64, width: int, first: int, out: NDArray[np.int32]
+) -> None:
+    """The cell of each key in the row that drew a, b and c and starts at cell `first`."""
+    for i in range(hashes.size):
+        out[i] = np.int64(column_of(hashes[i], a, b, c, np.uint64(width))) + first
 
 
 @kernel

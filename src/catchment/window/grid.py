@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from catchment.sketch.codec import Reader, Writer
 from catchment.window.clock import Clock
 
-__all__ = ["Grid", "Grids"]
+__all__ = ["Grid"]
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
@@ -25,21 +25,30 @@ I32 = NDArray[np.int32]
 class Grid(ABC):
     """`cells` counters over one clock's window; the clock is its owner's, who moves it."""
 
-    lossless: ClassVar[bool]
-    """True when merging adds no error: then `error` is never inherited."""
+    keeps_own_times: ClassVar[bool] = False
+    """True when a late event can be counted at its own time instead of the time at which it was registered."""
 
     def __init__(self, cells: int, size: int, window: int) -> None:
         self.cells, self.size, self.window = cells, size, window
 
     @classmethod
     @abstractmethod
-    def size_for(cls, epsilon: float) -> int:
-        """The smallest size whose error is at most epsilon."""
+    def size_for(cls, epsilon: float, height: int = 0) -> int:
+        """The smallest size whose error is at most epsilon, after merging through a tree of that height."""
 
     @property
     @abstractmethod
     def error(self) -> float:
         """The most by which a cell's middle misses, as a share of the arrivals in question."""
+
+    @property
+    def replay_error(self) -> float:
+        """The most by which the stream that a merge takes this for misses the true one, as a share; 0: no loss."""
+        return 0.0
+
+    def reach(self, times: I64, start: int) -> int:
+        """Up to where the times from `start` on can be added at once; to be called before they are."""
+        return times.size
 
     @abstractmethod
     def add(self, cells: I32, times: I64, weights: I64 | None) -> None:
@@ -53,8 +62,8 @@ class Grid(ABC):
         """
 
     @abstractmethod
-    def counts(self) -> I64:
-        """All arrivals of each cell; those in the window when none has left it."""
+    def counts(self) -> I64 | None:
+        """All arrivals of each cell, if it knows: those in the window while none has left it."""
 
     @abstractmethod
     def absorb(self, parts: list[tuple[Any, Clock]], merged: Clock) -> None:
@@ -69,6 +78,3 @@ class Grid(ABC):
     @property
     def nbytes(self) -> int:
         return sum(value.nbytes for value in vars(self).values() if hasattr(value, "nbytes"))
-
-
-Grids = dict[str, type[Grid]]

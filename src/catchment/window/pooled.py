@@ -13,7 +13,7 @@ from catchment.sketch.codec import FREE_CELLS, Reader
 from catchment.window.clock import Clock
 from catchment.window.grid import Grid
 
-__all__ = ["MOST_LEVELS", "PooledGrid", "ReplayedGrid"]
+__all__ = ["MOST_LEVELS", "PooledGrid", "ReplayedGrid", "leaf_error"]
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
@@ -22,6 +22,19 @@ MOST_LEVELS = 62
 _NARROW_REACH = 2**32 - 1
 _NARROW_WINDOW = _NARROW_REACH * 9 // 10
 _WORKSPACE = 2**20
+
+
+def leaf_error(epsilon: float, height: int) -> float:
+    """The error that leaves may have so that the root of a tree of merges has epsilon.
+
+    Each level of the tree replays what the one below it made, and the answer adds the error of the last: (1 + leaf) to
+    the power of height + 1 is 1 + epsilon. The paper's h leaf (1 + leaf) + leaf leaves out the products of errors
+    from h = 2 on, and so promises a little more than it can keep.
+
+    >>> round(leaf_error(0.1, 0), 4), round(leaf_error(0.1, 8), 4)
+    (0.1, 0.0106)
+    """
+    return float((1 + epsilon) ** (1 / (height + 1)) - 1)
 
 
 class PooledGrid(Grid):
@@ -76,19 +89,7 @@ class PooledGrid(Grid):
 
     # -- times ------------------------------------------------------------------------------------------------
 
-    def add(self, cells: I32, times: I64, weights: I64 | None) -> None:
-        start = 0
-        while start < times.size:
-            stop = self._reach(times, start)
-            part = slice(start, stop)
-            self._add(cells[part], times[part], None if weights is None else weights[part])
-            start = stop
-
-    @abstractmethod
-    def _add(self, cells: I32, times: I64, weights: I64 | None) -> None:
-        """Take arrivals whose times the base can reach."""
-
-    def _reach(self, times: I64, start: int) -> int:
+    def reach(self, times: I64, start: int) -> int:
         """Move the base so that times from `start` on can be kept, and say up to where they can."""
         if self._base is None:
             self._base = int(times[start]) - 1
@@ -109,8 +110,8 @@ class ReplayedGrid(PooledGrid):
     """A grid that merges by replaying its parts' buckets in order of time (Papapetrou et al., section 5.1).
 
     Half of a bucket is replayed at its start and half at its end. A cut through a bucket then misplaces at most half
-    of it, which is within `error` of what came after the cut: the replayed stream is that near to the true one after
-    any moment, and stays so, since what comes later adds to both.
+    of it, at most the share `replay_error` of what came after the cut: the replayed stream is that near to the true one
+    after any moment, and stays so, since what comes later adds to both.
     """
 
     @abstractmethod

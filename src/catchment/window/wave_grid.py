@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from catchment.kernel.wave import (
 from catchment.sketch.checks import MASS_LIMIT
 from catchment.sketch.codec import Reader, Writer
 from catchment.window.clock import Clock
-from catchment.window.pooled import MOST_LEVELS, ReplayedGrid
+from catchment.window.pooled import MOST_LEVELS, ReplayedGrid, leaf_error
 
 __all__ = ["WaveGrid"]
 
@@ -38,27 +38,25 @@ class WaveGrid(ReplayedGrid):
     level l - 1, so c > (size - 1) 2^l, and the middle misses c by at most (2^l - 1)/2: less than c / (2 (size - 1)).
     """
 
-    lossless: ClassVar[bool] = False
-
     def __init__(self, cells: int, size: int, window: int) -> None:
         super().__init__(cells, size, window, block=size)
         self._counts = np.zeros(cells, dtype=np.int64)
         self._tops = np.zeros(cells, dtype=np.uint8)
 
     @classmethod
-    def size_for(cls, epsilon: float) -> int:
-        return math.ceil(1 / (2 * epsilon) - 1e-9) + 1
+    def size_for(cls, epsilon: float, height: int = 0) -> int:
+        return math.ceil(1 / (2 * leaf_error(epsilon, height)) - 1e-9) + 1
 
     @property
     def error(self) -> float:
         return 1 / (2 * (self.size - 1))
 
     @property
-    def exact(self) -> bool:
-        """Whether no cell has a gap yet."""
-        return not self._tops.any()
+    def replay_error(self) -> float:
+        """Half of a gap of 2^l may be replayed on the wrong side of a cut, of more than (size - 1) 2^l arrivals."""
+        return self.error if self._tops.any() else 0.0
 
-    def _add(self, cells: I32, times: I64, weights: I64 | None) -> None:
+    def add(self, cells: I32, times: I64, weights: I64 | None) -> None:
         size = np.uint64(self.size)
         done = 0
         while done < times.size:

@@ -1,0 +1,35 @@
+"""Counts by pane: the plain alternative to counters that keep times."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.kernel.compile import kernel
+
+__all__ = ["add_ones", "add_weights"]
+
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+
+
+@kernel
+def _row_of(counts: I64, numbers: I64, pane: np.int64) -> np.int64:
+    """The row of a pane, cleared of an older one that had it."""
+    row = pane % numbers.size
+    if numbers[row] != pane:
+        numbers[row] = pane
+        counts[row, :] = 0
+    return row
+
+
+@kernel
+def add_ones(counts: I64, numbers: I64, length: np.int64, cells: I32, times: I64) -> None:
+    for i in range(cells.size):
+        counts[_row_of(counts, numbers, times[i] // length), cells[i]] += 1
+
+
+@kernel
+def add_weights(counts: I64, numbers: I64, length: np.int64, cells: I32, times: I64, weights: I64) -> None:
+    for i in range(cells.size):
+        counts[_row_of(counts, numbers, times[i] // length), cells[i]] += weights[i]

@@ -1,0 +1,223 @@
+"""GridSketch: a sketch made of counters in time; what the single counters and the ECM-sketch share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.errors import DamagedBytesError, MergeError
+from catchment.kernel.hashing import draws
+from catchment.sketch.checks import are_ones, as_weights, check_mass, check_total, read_mass
+from catchment.sketch.codec import FREE_CELLS, Reader, Writer
+from catchment.window.base import WindowSketch
+from catchment.window.clock import Stamps
+from catchment.window.grid import Grid
+from catchment.window.histogram_grid import HistogramGrid
+from catchment.window.pane_grid import PaneGrid
+from catchment.window.randomized_grid import RandomizedGrid
+from catchment.window.wave_grid import WaveGrid
+
+__all__ = ["COUNTERS", "Counts", "GridSketch"]
+
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+
+COUNTERS: dict[str, type[Grid]] = {
+    "wave": WaveGrid,
+    "eh": HistogramGrid,
+    "randomized": RandomizedGrid,
+    "panes": PaneGrid,
+}
+"""The counters in time, by the name that `counter=` takes."""
+
+_BLOCK = 1 << 14
+
+
+class Counts(NamedTuple):
+    """Arrivals of each cell in a range: the estimate, and between what the truth lies."""
+
+    value: I64
+    low: I64
+    high: I64
+
+    def minus(self, later: Counts) -> Counts:
+        """These without what came later: the range between two moments."""
+        low, high = np.maximum(self.low - later.high, 0), np.maximum(self.high - later.low, 0)
+        return Counts(np.clip(self.value - later.value, low, high), low, high)
+
+
+class GridSketch(WindowSketch):
+    """Owns a grid of `_cells()` counters and one more for late events.
+
+    `_slack` is the error that the counters inherited from the merges behind them: after any moment in the window, the
+    arrivals that they were given are within that share of the true ones.
+    """
+
+    counter: str
+    size: int
+    delta: float
+    seed: int
+
+    def _cells(self) -> int:
+        raise NotImplementedError
+
+    def _clear(self) -> None:
+        self._set_clock(self.window, self.clock, self.lateness)
+        self._grid = self._new_grid()
+        self._slack = 0.0
+        self._mass = 0
+        self._forget_answers()
+
+    def _new_grid(self) -> Grid:
+        cells = self._cells() + 1
+        if self.counter == "randomized":
+            return RandomizedGrid(cells, self.size, self.window, draw=draws(self.seed, 1)[0])
+        return COUNTERS[self.counter](cells, self.size, self.window)
+
+    @property
+    def counter_error(self) -> float:
+        """The relative error of one counter, with what it inherited from merging."""
+        return (1 + self._slack) * (1 + self._grid.error) - 1
+
+    @property
+    def linear(self) -> bool:  # type: ignore[override]
+        """Panes add up; the other counters keep only the guarantee."""
+        return self.counter == "panes"
+
+    # -- events -----------------------------------------------------------------------------------------------
+
+    def _arrive(
+        self, stamps: Stamps, weights: Any, cells_of: Callable[[NDArray[np.bool_] | None], Iterator[I32] | Any]
+    ) -> None:
+        """Count events; `cells_of(taken)` gives for a slice of those taken the cells of each, row by row."""
+        count = stamps.times.size
+        shares = None if are_ones(weights) else as_weights(weights, count)
+        taken = stamps.taken
+        mass = self._new_mass(count, shares, taken)
+        place = cells_of(taken)
+        times = stamps.own if self._grid.keeps_own_times else stamps.times
+        late = None if self._grid.keeps_own_times else stamps.late
+        kept = None if shares is None else shares
+        if taken is not None:
+            times, late = times[taken], None if late is None else late[taken]
+            kept = None if shares is None else shares[taken]
+        at = 0
+        while at < times.size:
+            stop = min(self._grid.reach(times, at), at + _BLOCK)
+            part = slice(at, stop)
+            share = None if kept is None else kept[part]
+            for cells in place(part):
+                self._grid.add(cells, times[part], share)
+            if late is not None and late[part].any():
+                self._add_late(times[part][late[part]], None if share is None else share[late[part]])
+            at = stop
+        self._time.commit(stamps, shares)
+        self._mass = mass
+        self._forget_answers()
+
+    def _new_mass(self, count: int, shares: I64 | None, taken: NDArray[np.bool_] | None) -> int:
+        if shares is None:
+            return check_total("events", self._mass + (count if taken is None else int(taken.sum())))
+        return check_mass("weights", self._mass, shares if taken is None else shares[taken])
+
+    def _add_late(self, times: I64, weights: I64 | None) -> None:
+        self._grid.add(np.full(times.size, self._cells(), dtype=np.int32), times, weights)
+
+    # -- questions --------------------------------------------------------------------------------------------
+
+    def _forget_answers(self) -> None:
+        self._answered: dict[Any, Any] = {}
+
+    def _between(self, start: int, end: int, *, delta: float = 0.0) -> Counts:
+        """The arrivals of every cell after start, up to and including end; remembered until the next update.
+
+        A random counter fails with probability at most delta, each cell by itself.
+        """
+        key = start, end, delta
+        if key not in self._answered:
+            cut = end < self._time.newest
+            share = delta / 2 if cut else delta
+            counts = self._after(start, share)
+            self._answered = {key: counts.minus(self._after(end, share)) if cut else counts}
+        found: Counts = self._answered[key]
+        return found
+
+    def _after(self, start: int, delta: float) -> Counts:
+        if not self._time.started or start >= self._time.newest:
+            nothing = np.zeros(self._cells(), dtype=np.int64)
+            return Counts(nothing, nothing, nothing)
+        late = self._time.late > 0 and not self._grid.keeps_own_times
+        share = delta / 3 if late else delta
+        counts = self._registered_after(start, share)
+        value, low, high = (part[:-1] for part in counts)
+        if late:
+            # Of what was registered after start, only late events registered within the longest delay can belong before.
+            settled = self._registered_after(start + self._time.delay, share)
+            moved = int(counts.high[-1] - settled.low[-1])
+            low = np.maximum(np.maximum(low - moved, settled.low[:-1]), 0)
+            value = np.clip(value - moved // 2, low, high)
+        return Counts(value, low, high)
+
+    def _registered_after(self, start: int, delta: float) -> Counts:
+        """The arrivals of every cell, the late one's too, that were registered after start."""
+        whole = self._grid.counts() if start < self._time.first else None
+        if whole is not None:  # nothing has left the window: the counters know how many arrivals they were given
+            return Counts(whole, whole, whole)
+        low, high = self._grid.after(start, delta=delta)
+        value = low + (high - low) // 2
+        if self._slack:
+            # A hair outwards, lest rounding in floating point cut off a truth that meets the bound.
+            low = np.ceil(low / (1 + self._slack) - 1e-9 * low).astype(np.int64)
+            high = np.floor(high / (1 - self._slack) + 1e-9 * high).astype(np.int64)
+        return Counts(value, low, high)
+
+    # -- parts ------------------------------------------------------------------------------------------------
+
+    def _absorb_parts(self, others: list[Self]) -> None:
+        parts = [part for part in (self, *others) if part._time.started]
+        if len(parts) > 1:
+            slack = max((1 + part._slack) * (1 + part._grid.replay_error) for part in parts) - 1
+            if slack >= 1:
+                raise MergeError(
+                    f"after this merge a counter could be off by {slack:.0%} of its count",
+                    "build the parts with for_tree(height=…), or merge more parts at a time, through fewer levels",
+                )
+            masses = np.array([part._mass for part in parts], dtype=np.int64)
+            mass = check_mass("merging", 0, masses)
+            clock = copy(self._time)
+            clock.absorb([other._time for other in others])
+            grid = self._new_grid()
+            grid.absorb([(part._grid, part._time) for part in parts], clock)
+            self._grid, self._slack, self._mass, self._time = grid, slack, mass, clock
+        elif parts and parts[0] is not self:
+            twin = parts[0].copy()
+            self._grid, self._slack, self._mass, self._time = twin._grid, twin._slack, twin._mass, twin._time
+        self._forget_answers()
+
+    def _write_state(self, writer: Writer) -> None:
+        writer.numbers("dq", self._slack, self._mass)
+        self._grid.write(writer, self._time)
+
+    def _read_state(self, reader: Reader) -> None:
+        slack, mass = reader.numbers("dq")
+        if not 0 <= slack < 1:
+            raise DamagedBytesError(f"an inherited error of {slack}")
+        self._slack, self._mass = slack, read_mass(mass)
+        self._check_room(reader)
+        self._grid = self._new_grid()
+        self._grid.read(reader, self._time)
+        self._forget_answers()
+
+    def _check_room(self, reader: Reader) -> None:
+        """Refuse to make more cells than these bytes could fill."""
+        cells = self._cells() * (self.size if self.counter == "panes" else 1)
+        if cells > FREE_CELLS + 8 * reader.left:
+            raise DamagedBytesError(f"{cells} cells in {reader.left} bytes")
+
+    @property
+    def nbytes(self) -> int:
+        return self._grid.nbytes
