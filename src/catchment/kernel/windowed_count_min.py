@@ -5,8 +5,8 @@ window, at least `sure` and at most `most` for certain. A cell's queue is ordere
 free places of the pool too. `heads`, `bottoms` and `seconds` are each cell's first, last and last but one, or -1.
 
 Listing 3.7 of the thesis takes every cell one tick on with every tick. Here a cell is taken on only when an event
-falls on it. A sub-cell loses the same count with each tick (c/L of its count c over L ticks leaves (c - c/L)/(L - 1) of
-each of the others), so k ticks at once leave c (L - k)/L, and questions work out what is left without touching the cell.
+falls on it. A sub-cell loses the same count with each tick (c/L of its count c over L ticks leaves (c - c/L)/(L - 1)
+for each of the others), so k ticks at once leave c (L - k)/L; questions work out what is left and leave the cell alone.
 The state is thereby a function of the events alone, to the last bit, whatever was asked in between.
 """
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from catchment.kernel.compile import kernel
 from catchment.kernel.hashing import column_of
 
-__all__ = ["END", "FREE", "SPARE", "list_sub_cells", "read_all_cells", "read_smallest_cells", "split_cells"]
+__all__ = ["FREE", "SPARE", "list_sub_cells", "read_all_cells", "read_smallest_cells", "split_cells"]
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
@@ -34,7 +34,7 @@ _LIMIT = (1 << 62) - 1
 
 @kernel
 def _retire(
-    cell: np.int64, start: np.int64, ceiling: np.int64, state: I64, heads: I32, bottoms: I32, seconds: I32,
+    cell: int, start: int, ceiling: int, state: I64, heads: I32, bottoms: I32, seconds: I32,
     counts: F64, sure: I64, most: I64, init: I64, last: I64, following: I32,
 ) -> None:  # fmt: skip
     """Take from a cell what was before `start`; the window holds at most `ceiling` of its events."""
@@ -66,7 +66,7 @@ def _retire(
 
 
 @kernel
-def _differ(pred: np.int64, bottom: np.int64, counts: F64, init: I64, last: I64) -> np.float64:
+def _differ(pred: int, bottom: int, counts: F64, init: I64, last: I64) -> float:
     """Function ERROR of Listing 3.8: how many times the one's rate is the other's.
 
     The listing prints bottom's length as init - init + 1; last - init + 1 is meant. Two sub-cells may begin at one
@@ -79,11 +79,11 @@ def _differ(pred: np.int64, bottom: np.int64, counts: F64, init: I64, last: I64)
 
 @kernel
 def split_cells(
-    first: np.int64, times: I64, hashes: U64, weights: I64, rows: U64, width: np.int64, window: np.int64,
-    origin: np.int64, usual: np.int64, gamma: np.float64, beta: np.float64, state: I64, totals: I64, cells: I64,
+    first: int, times: I64, hashes: U64, weights: I64, rows: U64, width: int, window: int,
+    origin: int, usual: int, gamma: float, beta: float, state: I64, totals: I64, cells: I64,
     heads: I32, bottoms: I32, seconds: I32,
     counts: F64, sure: I64, most: I64, init: I64, last: I64, following: I32,
-) -> np.int64:  # fmt: skip
+) -> int:  # fmt: skip
     """Take in events from the `first` on; return the place of the first for which the pool may be too small.
 
     `cells` are the counters of the current and of the previous jump window, flat, and `totals` their weights. A
@@ -146,9 +146,9 @@ def split_cells(
 
 @kernel
 def _read(
-    cell: np.int64, start: np.int64, floor: np.int64, ceiling: np.int64, heads: I32,
+    cell: int, start: int, floor: int, ceiling: int, heads: I32,
     counts: F64, sure: I64, most: I64, init: I64, last: I64, following: I32,
-) -> tuple[np.float64, np.int64, np.int64]:  # fmt: skip
+) -> tuple[float, int, int]:  # fmt: skip
     """A cell's estimate of the events from `start` on, and its bounds: the better of the queue's and those given."""
     value, low, high = 0.0, np.int64(0), np.int64(0)
     node = heads[cell]
@@ -166,7 +166,7 @@ def _read(
 
 @kernel
 def read_all_cells(
-    start: np.int64, floors: I64, ceilings: I64, heads: I32, counts: F64, sure: I64, most: I64, init: I64, last: I64,
+    start: int, floors: I64, ceilings: I64, heads: I32, counts: F64, sure: I64, most: I64, init: I64, last: I64,
     following: I32, values: F64, lows: I64, highs: I64,
 ) -> None:  # fmt: skip
     for cell in range(heads.size):
@@ -177,7 +177,7 @@ def read_all_cells(
 
 @kernel
 def read_smallest_cells(
-    hashes: U64, rows: U64, width: np.int64, start: np.int64, floors: I64, ceilings: I64, heads: I32,
+    hashes: U64, rows: U64, width: int, start: int, floors: I64, ceilings: I64, heads: I32,
     counts: F64, sure: I64, most: I64, init: I64, last: I64, following: I32, values: F64, lows: I64, highs: I64,
 ) -> None:  # fmt: skip
     """Each key's smallest estimate, lower and upper bound over its rows."""
@@ -193,7 +193,7 @@ def read_smallest_cells(
 
 
 @kernel
-def list_sub_cells(start: np.int64, heads: I32, last: I64, following: I32, cells: I64, places: I64) -> np.int64:
+def list_sub_cells(start: int, heads: I32, last: I64, following: I32, cells: I64, places: I64) -> int:
     """The cell and the place of every sub-cell that reaches `start`, cell by cell, each in its queue's order."""
     used = 0
     for cell in range(heads.size):

@@ -63,8 +63,8 @@ class ProportionalCountMin(JumpingCountMin):
     @property
     def guarantee(self) -> str:
         return (
-            f"estimate within {self.epsilon:.3g} * weight in the window of the truth for keys that come evenly; the "
-            f"bounds, which leave open when in the jump window before a key came, hold with probability {1 - self.delta:g}"
+            f"estimate within {self.epsilon:.3g} * weight in the window of the truth for keys that come evenly; "
+            f"the bounds, which do not assume it, hold with probability {1 - self.delta:g}"
         )
 
     def estimate(self, keys: Any, *, last: int | None = None, now: int | None = None) -> Answer:

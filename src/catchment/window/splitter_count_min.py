@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from catchment.answer import Answer
 from catchment.errors import DamagedBytesError, ParameterError
 from catchment.kernel.windowed_count_min import (
-    END,
     FREE,
     SPARE,
     list_sub_cells,
@@ -29,6 +28,7 @@ __all__ = ["SplitterCountMin"]
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
 F64 = NDArray[np.float64]
 
 _FIRST_ROOM = 16
@@ -84,7 +84,7 @@ class SplitterCountMin(JumpingCountMin):
     >>> sketch.update(["a"] * 100, at=[7] * 20 + [42] * 80)
     >>> sketch.update(["b"] * 30, at=range(100, 130))
     >>> print(sketch.estimate("a"))
-    80 in [0, 82] with confidence 0.99
+    80 in [80, 80] with confidence 0.99
 
     References
     ----------
@@ -98,6 +98,11 @@ class SplitterCountMin(JumpingCountMin):
 
     gamma: float
     beta: float
+    _counts: F64
+    _sure: I64
+    _most: I64
+    _init: I64
+    _last: I64
 
     def __init__(
         self,
@@ -152,6 +157,7 @@ class SplitterCountMin(JumpingCountMin):
         self._following = np.arange(1, cells.size + 1, dtype=np.int32)
         self._following[self._bottoms[lengths > 0]] = -1
         end = self._starts(self._time.newest)[0] + self.window if self._time.started else _NEVER
+        self._slack_end = 0
         self._state = np.array([-1, 0, end], dtype=np.int64)
 
     def _grow(self) -> None:
@@ -174,8 +180,8 @@ class SplitterCountMin(JumpingCountMin):
         return cells[:used], {name: getattr(self, name)[places[:used]] for name in _FIELDS}
 
     @property
-    def _queues(self) -> tuple[NDArray[Any], ...]:
-        return self._heads, self._counts, self._sure, self._most, self._init, self._last, self._following
+    def _pool(self) -> tuple[F64, I64, I64, I64, I64, I32]:
+        return self._counts, self._sure, self._most, self._init, self._last, self._following
 
     # -- events and questions ---------------------------------------------------------------------------------
 
@@ -185,11 +191,10 @@ class SplitterCountMin(JumpingCountMin):
         while done < times.size:
             if self._state[SPARE] < self.depth:
                 self._grow()
-            heads, *pool = self._queues
             done = split_cells(
                 done, times, hashes, weights, self._rows, self.width, self.window, self._origin, usual,
                 self.gamma, self.beta, self._state, self._totals, self._cells.reshape(2, -1),
-                heads, self._bottoms, self._seconds, *pool,
+                self._heads, self._bottoms, self._seconds, *self._pool,
             )  # fmt: skip
 
     def estimate(self, keys: Any, *, last: int | None = None, now: int | None = None) -> Answer:
@@ -199,7 +204,7 @@ class SplitterCountMin(JumpingCountMin):
         floors, ceilings = self._from_jumps(span[1])
         values, lows, highs = _outputs(hashes.size)
         read_smallest_cells(
-            hashes, self._rows, self.width, span[0] + 1, floors, ceilings, *self._queues, values, lows, highs
+            hashes, self._rows, self.width, span[0] + 1, floors, ceilings, self._heads, *self._pool, values, lows, highs
         )
         mass = int(sum(self._phase(span[1]).seen(self._totals)))
         low = self._low(lows, mass, self._slack_at(span)) - sum(self._misplaced(span[1]))
@@ -219,9 +224,10 @@ class SplitterCountMin(JumpingCountMin):
 
     def _read_all(self, span: tuple[int, int]) -> tuple[F64, I64, I64]:
         """The estimate of every counter, and its bounds."""
-        outputs = _outputs(self.depth * self.width)
-        read_all_cells(span[0] + 1, *self._from_jumps(span[1]), *self._queues, *outputs)
-        return outputs
+        floors, ceilings = self._from_jumps(span[1])
+        values, lows, highs = _outputs(self.depth * self.width)
+        read_all_cells(span[0] + 1, floors, ceilings, self._heads, *self._pool, values, lows, highs)
+        return values, lows, highs
 
     def _slack_at(self, span: tuple[int, int]) -> int:
         if self._slack is None or self._slack_end != span[1]:

@@ -128,7 +128,8 @@ class WindowedCountMin(WindowSketch):
 
     def _low(self, cells_low: I64, mass: int, slack: int) -> I64:
         """The least frequency behind the smallest of a key's counters; two bounds share delta (see `CountMin`)."""
-        return np.maximum(collision_floor(cells_low, mass, self._share(self.delta / 2)), cells_low - slack)
+        least: I64 = np.maximum(collision_floor(cells_low, mass, self._share(self.delta / 2)), cells_low - slack)
+        return least
 
     def _answer(self, value: NDArray[Any], low: I64, high: I64, span: tuple[int, int], scalar: bool) -> Answer:
         low = np.clip(low, 0, high)
@@ -139,5 +140,5 @@ class WindowedCountMin(WindowSketch):
 
     def _total_answer(self, value: float, low: int, high: int, span: tuple[int, int]) -> Answer:
         low = min(max(low, 0), high)
-        value = int(min(max(round(value), low), high))
-        return Answer(value, low, high, confidence=1.0, epsilon=self.epsilon, window=span)
+        whole = min(max(round(value), low), high)
+        return Answer(whole, low, high, confidence=1.0, epsilon=self.epsilon, window=span)
