@@ -93,12 +93,14 @@ class WindowedCountMin(WindowSketch):
     def update(self, keys: Any, *, at: Any = None, weights: Any = 1) -> None:
         """Count each key once, or by its weight, at its time; a window of arrivals takes no times."""
         batch = as_keys(keys)
-        shares = as_weights(weights, len(batch))
-        stamps = self._time.read(at, len(batch))
-        check_mass("weights", self._mass, shares)
-        if len(batch):
-            self._take(batch.hashes(), stamps, shares)
-            self._time.commit(stamps, shares)
+        self._update_hashes(batch.hashes(), at, as_weights(weights, len(batch)))
+
+    def _update_hashes(self, hashes: U64, at: Any, weights: I64) -> None:
+        stamps = self._time.read(at, hashes.size)
+        check_mass("weights", self._mass, weights)
+        if hashes.size:
+            self._take(hashes, stamps, weights)
+            self._time.commit(stamps, weights)
 
     @property
     @abstractmethod
@@ -110,6 +112,10 @@ class WindowedCountMin(WindowSketch):
         """Count the events of a batch that is not empty; the clock still stands where it did before it."""
 
     # -- questions --------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def estimate(self, keys: Any, *, last: int | None = None, now: int | None = None) -> Answer:
+        """How often each key was seen in the window; one key gives numbers, an array of keys gives arrays."""
 
     def _whole_window(self, last: int | None, now: int | None) -> tuple[int, int]:
         """The question's `(start, end)`, refused when it is not about the whole window at the newest time or later."""
