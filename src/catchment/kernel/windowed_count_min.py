@@ -53,7 +53,7 @@ def _retire(
         else:
             counts[node] *= (last[node] - start + 1) / (last[node] - init[node] + 1)
             sure[node] = 0
-            most[node] = min(most[node], ceiling)
+            most[node] = max(min(most[node], ceiling), 1)  # the event at `last` is in the window
             init[node] = start
             before = node
         node = after
@@ -118,14 +118,14 @@ def split_cells(
             bottom, pred = bottoms[cell], seconds[cell]
             if bottom >= 0 and counts[bottom] < full:
                 counts[bottom] += weight
-                sure[bottom] += weight
                 most[bottom] = min(most[bottom] + weight, _LIMIT)
+                sure[bottom] = min(sure[bottom] + weight, most[bottom])
                 last[bottom] = time
                 continue
             if bottom >= 0 and pred >= 0 and _differ(pred, bottom, counts, init, last) <= beta:
                 counts[pred] += counts[bottom]
-                sure[pred] += sure[bottom]
                 most[pred] = min(most[pred] + most[bottom], _LIMIT)
+                sure[pred] = min(sure[pred] + sure[bottom], most[pred])
                 last[pred] = max(last[pred], last[bottom])
                 node = bottom
             else:

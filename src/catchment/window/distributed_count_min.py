@@ -108,9 +108,10 @@ class CountMinCoordinator:
 
     **Guarantee.** A site has fewer than `every` items that the coordinator does not know of, so `high` is that much
     higher for each site (thesis, Theorem 3.10: at most s * epsilon * M). In windows of time the sketches are merged,
-    and the bounds are those of the merged sketch, with its confidence, wider by that. In windows of arrivals each site's
-    window is its own last so many items: answers are added, `low` is lower by as much too, since the unknown items push
-    others out of the window, and the confidence is 1 - sites * delta, for any of the sites' lower bounds may fail.
+    and the bounds are those of the merged sketch, with its confidence, wider by that. In windows of arrivals each
+    site's window is its own last so many items: answers are added, `low` is lower by as much too, since the unknown
+    items push others out of the window, and the confidence is 1 - sites * delta, for any of the sites' lower bounds
+    may fail.
 
     **What it costs.** One sketch for each site. What came is counted in `received_messages` and `received_bytes`.
 
@@ -185,10 +186,16 @@ class CountMinCoordinator:
     def _added(self, answers: list[Answer]) -> Answer:
         """The sum of answers about each site's own window, which may have moved on by `every` - 1 items."""
         unknown = self.every - 1
-        value = np.sum([answer.value for answer in answers], axis=0)
-        low = np.sum([np.maximum(answer.low, unknown) - unknown for answer in answers], axis=0)
-        high = np.sum([answer.high for answer in answers], axis=0) + self.unknown
-        if not isinstance(answers[0].value, np.ndarray):
-            value, low, high = int(value), int(low), int(high)
-        confidence = max(0.0, 1 - sum(1 - answer.confidence for answer in answers))
-        return Answer(value, low, high, confidence, answers[0].epsilon, sites=self.sites, missing=self.unheard)
+        value, low, high = (
+            np.array([getattr(answer, name) for answer in answers]) for name in ("value", "low", "high")
+        )
+        added = Answer(
+            np.atleast_1d(value.sum(axis=0)),
+            np.atleast_1d(np.maximum(low - unknown, 0).sum(axis=0)),
+            np.atleast_1d((high + unknown).sum(axis=0)),
+            confidence=max(0.0, 1 - sum(1 - answer.confidence for answer in answers)),
+            epsilon=answers[0].epsilon,
+            sites=self.sites,
+            missing=self.unheard,
+        )
+        return added if value.ndim > 1 else added[0]
