@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
-__all__ = ["bisect", "chernoff_radius", "distinct_interval", "median_row_failure", "widened"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "bisect",
+    "chernoff_radius",
+    "collision_floor",
+    "distinct_interval",
+    "empirical_slack",
+    "median_row_failure",
+    "widened",
+]
 
 
 def widened(low: float, high: float) -> tuple[float, float]:
@@ -21,6 +33,37 @@ def widened(low: float, high: float) -> tuple[float, float]:
         low - abs(low) * margin if abs(low) >= 2.0**52 else low,
         high + abs(high) * margin if abs(high) >= 2.0**52 else high,
     )
+
+
+def collision_floor(value: NDArray[Any], mass: float, share: float) -> NDArray[Any]:
+    """The least truth below a Count-Min estimate: the smallest x with value <= x + share * (mass - x), rounded up.
+
+    By Markov a row holds more than k(mass - x)/width of other keys with probability at most 1/k, and all `depth`
+    rows do with probability k^-depth: share is k/width, for the k that makes this delta.
+
+    >>> collision_floor(np.array([50, 8]), 100, 0.1).tolist()
+    [45, -2]
+    """
+    if share >= 1:
+        return np.zeros_like(value)
+    # A hair less than exact, lest rounding in floating point lift the bound above a truth that meets it.
+    lowest: NDArray[Any] = np.ceil((value - share * mass) / (1 - share) - 1e-9 * value).astype(value.dtype)
+    return lowest
+
+
+def empirical_slack(cells: NDArray[np.int64], delta: float) -> int:
+    """The smallest t that all rows of Count-Min counters pass together with probability at most delta.
+
+    A key that falls on a counter of each row at random errs in a row by more than t with probability (counters above
+    t)/width (Ting, KDD 2018). Counters that are too high only raise t, so upper bounds of the counters will do.
+
+    >>> empirical_slack(np.array([[9, 1, 1, 0], [0, 2, 0, 9]]), 0.1)
+    2
+    """
+    ordered = np.sort(cells, axis=1)
+    candidates = np.unique(ordered)
+    above = [1 - np.searchsorted(row, candidates, side="right") / cells.shape[1] for row in ordered]
+    return int(candidates[np.flatnonzero(np.prod(above, axis=0) <= delta)[0]])
 
 
 def bisect(holds: Callable[[float], bool], low: float, high: float, steps: int = 60) -> float:

@@ -13,7 +13,7 @@ from catchment.errors import QueryError
 from catchment.kernel.count_min import add_conservative, add_ones, add_weights, look_up_smallest
 from catchment.kernel.hashing import column_draws
 from catchment.sketch.base import Sketch
-from catchment.sketch.bounds import widened
+from catchment.sketch.bounds import collision_floor, empirical_slack, widened
 from catchment.sketch.checks import (
     MASS_LIMIT,
     are_ones,
@@ -193,23 +193,13 @@ class CountMin(Sketch):
         return Answer(self._total, self._total, self._total, confidence=1.0, epsilon=0.0)
 
     def _markov_low(self, value: NDArray[Any], mass: float, delta: float) -> NDArray[Any]:
-        """The smallest x with value <= x + share * (mass - x), rounded up to a whole number."""
-        share = delta ** (-1 / self.depth) / self.width
-        if share >= 1:
-            return np.zeros_like(value)
-        # A hair less than exact, lest rounding in floating point lift the bound above a truth that meets it.
-        lowest: NDArray[Any] = np.ceil((value - share * mass) / (1 - share) - 1e-9 * value).astype(value.dtype)
-        return lowest
+        return collision_floor(value, mass, delta ** (-1 / self.depth) / self.width)
 
     def _empirical_slack(self, delta: float) -> int:
-        """The smallest t that all rows pass together with probability at most delta, by what they hold."""
         if self.conservative:  # the argument needs counters that hold the sum of their keys
             return MASS_LIMIT
         if self._slack is None:
-            ordered = np.sort(self._cells, axis=1)
-            candidates = np.unique(ordered)
-            above = [1 - np.searchsorted(row, candidates, side="right") / self.width for row in ordered]
-            self._slack = int(candidates[np.flatnonzero(np.prod(above, axis=0) <= delta)[0]])
+            self._slack = empirical_slack(self._cells, delta)
         return self._slack
 
     def _refuse_conservative(self, question: str) -> None:

@@ -217,7 +217,11 @@ def _others(kind: type[Sketch], parameters: dict[str, Any], name: str) -> Sequen
     value, found = parameters[name], []
     choices = kind._layout[name]
     candidates = (
-        choices if isinstance(choices, tuple) else (not value,) if isinstance(value, bool) else (value + 1, value / 2)
+        choices
+        if isinstance(choices, tuple)
+        else (not value,)
+        if isinstance(value, bool)
+        else (value + 1, value - 1, value / 2)
     )
     for candidate in candidates:
         if candidate != value and (isinstance(value, float) or not isinstance(candidate, float)):
