@@ -81,10 +81,10 @@ class Panes(WindowSketch):
 
     By kind: **SpaceSaving** ranks by the counts around the range. `heavy_hitters` returns every key with f >= phi * N
     in the range, or only such keys; an interval is at most `epsilon * (N(inside) + N(around))` wide, and what the cut
-    panes hold of the key. **ValueEstimator** answers from around, since a key's value is taken to be steady: if it is not, ask for
-    whole panes. **BloomFilter** `contains` looks around: no is certain for the range, yes may come from a cut pane.
-    **FastAMS** with negative weights answers whole panes only, since nothing then need grow with events, and refuses
-    other ranges.
+    panes hold of the key. **ValueEstimator** answers from around, since a key's value is taken to be steady: where it
+    is not, ask for whole panes. **BloomFilter** `contains` looks around: no is certain for the range, yes may come
+    from a cut pane. **FastAMS** with negative weights answers whole panes only, since nothing then need grow with
+    events, and refuses other ranges.
 
     **What it costs.** `panes + 1` sketches, and an edge of up to one pane at each cut end. Where a window structure of
     its own exists (counts, Count-Min), it needs far less for the same error; this serves everything else.

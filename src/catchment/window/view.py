@@ -54,8 +54,8 @@ class View:
             steps = np.where(np.equal(inside.value, around.value), 0, np.subtract(around.value, inside.value))
         value = np.clip(inside.value + self.share * steps, low, high)
         sure = max(0.0, 1 - (1 - inside.confidence) - (1 - around.confidence))
-        ends = (value, low, high) if value.ndim else (value.item(), low.item(), high.item())
-        return Answer(*ends, confidence=sure, epsilon=around.epsilon, window=self.window)
+        answer = Answer(value, low, high, sure, around.epsilon, self.window)
+        return answer if value.ndim else replace(answer, value=value.item(), low=low.item(), high=high.item())
 
     # -- rankings ---------------------------------------------------------------------------------------------
 
