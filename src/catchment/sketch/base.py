@@ -93,6 +93,11 @@ class Sketch(ABC):
     def guarantee(self) -> str:
         """The promise in one sentence, with this sketch's numbers."""
 
+    @property
+    def only_grows(self) -> bool:
+        """Whether no event took anything back: then no truth is smaller over more of the events."""
+        return True
+
     @abstractmethod
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Take events in: the arrays that `inputs` names, all or nothing."""

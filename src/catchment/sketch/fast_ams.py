@@ -122,6 +122,10 @@ class FastAMS(Sketch):
     def guarantee(self) -> str:
         return f"self-join within {self.epsilon:.3g} of itself with probability {1 - self.delta:g}"
 
+    @property
+    def only_grows(self) -> bool:
+        return self._total == self._mass
+
     def update(self, keys: Any, *, weights: Any = 1) -> None:
         """Add each key's weight to its frequency; weights are integers of either sign."""
         batch = as_keys(keys)

@@ -215,15 +215,7 @@ def check_misfits_are_refused(kind: type[Sketch], **sizes: Any) -> None:
 def _others(kind: type[Sketch], parameters: dict[str, Any], name: str) -> Sequence[Sketch]:
     """Sketches that differ in that one parameter, where it can take another value."""
     value, found = parameters[name], []
-    choices = kind._layout[name]
-    candidates = (
-        choices
-        if isinstance(choices, tuple)
-        else (not value,)
-        if isinstance(value, bool)
-        else (value + 1, value - 1, value / 2)
-    )
-    for candidate in candidates:
+    for candidate in _candidates(value, kind._layout[name]):
         if candidate != value and (isinstance(value, float) or not isinstance(candidate, float)):
             try:
                 found.append(kind.sized(**parameters | {name: candidate}))
@@ -231,6 +223,14 @@ def _others(kind: type[Sketch], parameters: dict[str, Any], name: str) -> Sequen
                 continue
     assert found, f"no other value of {name} could be built"
     return found
+
+
+def _candidates(value: Any, layout: str | tuple[str, ...]) -> Sequence[Any]:
+    if isinstance(value, Sketch):  # one of the same kind that differs in a parameter, for each of these
+        return [other for name in value.parameters for other in _others(type(value), value.parameters, name)]
+    if isinstance(layout, tuple):
+        return layout
+    return (not value,) if isinstance(value, bool) else (value + 1, value - 1, value / 2)
 
 
 def _refused(kind: type[Sketch], sketches: list[Sketch]) -> None:
@@ -256,9 +256,15 @@ def check_memory_is_as_stated(kind: type[Sketch], **sizes: Any) -> None:
     finally:
         tracemalloc.stop()
     # Beyond the arrays, only Python objects: for each sketch in it, its attributes and the headers of its arrays.
-    nested = sum(len(part) for part in vars(sketch).values() if isinstance(part, list))
     for stated, taken in (empty, full):
-        assert stated <= taken <= stated + 4096 + 2048 * nested, f"nbytes says {stated}, {taken} were taken"
+        assert stated <= taken <= stated + 4096 + 2048 * _nested(sketch), f"nbytes says {stated}, {taken} were taken"
+
+
+def _nested(sketch: Sketch) -> int:
+    """How many sketches it holds in lists, and they in theirs."""
+    parts = [part for value in vars(sketch).values() if isinstance(value, list) for part in value]
+    sketches = (getattr(part, "sketch", part) for part in parts)
+    return len(parts) + sum(_nested(part) for part in sketches if isinstance(part, Sketch))
 
 
 def check_a_copy_is_independent(kind: type[Sketch], **sizes: Any) -> None:
@@ -274,7 +280,8 @@ def check_parameters_build_a_twin(kind: type[Sketch], **sizes: Any) -> None:
     sketch = build(kind, sizes)
     twin = kind.sized(**sketch.parameters)
     assert twin == sketch
-    assert eval(repr(sketch), {kind.__name__: kind}) == sketch
+    names = {other.__name__: other for other in Sketch._families.values()}  # a sketch may be made of others
+    assert eval(repr(sketch), names | {kind.__name__: kind}) == sketch
     assert sketch.guarantee
     assert sketch.epsilon > 0
 

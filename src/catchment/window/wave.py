@@ -43,7 +43,7 @@ class Wave(TimeCounter):
     >>> print(requests.estimate(last=600))
     608 in [593, 624] with confidence 1
     >>> requests.nbytes
-    888
+    818
 
     References
     ----------
