@@ -25,11 +25,16 @@ def _row_of(counts: I64, numbers: I64, pane: np.int64) -> np.int64:
 
 @kernel
 def add_ones(counts: I64, numbers: I64, length: np.int64, cells: I32, times: I64) -> None:
-    for i in range(cells.size):
-        counts[_row_of(counts, numbers, times[i] // length), cells[i]] += 1
+    # Event by event, all its cells at once: row by row, a second row would meet panes that the first has left behind.
+    for i in range(times.size):
+        pane = _row_of(counts, numbers, times[i] // length)
+        for row in range(cells.shape[0]):
+            counts[pane, cells[row, i]] += 1
 
 
 @kernel
 def add_weights(counts: I64, numbers: I64, length: np.int64, cells: I32, times: I64, weights: I64) -> None:
-    for i in range(cells.size):
-        counts[_row_of(counts, numbers, times[i] // length), cells[i]] += weights[i]
+    for i in range(times.size):
+        pane = _row_of(counts, numbers, times[i] // length)
+        for row in range(cells.shape[0]):
+            counts[pane, cells[row, i]] += weights[i]

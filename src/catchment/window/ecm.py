@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -242,18 +242,17 @@ class ECMSketch(GridSketch):
         stamps = self._time.read(at, len(batch))
         self._arrive(stamps, weights, lambda taken: self._placed(batch, taken))
 
-    def _placed(self, batch: KeyBatch, taken: NDArray[np.bool_] | None) -> Callable[[slice], Iterator[I32]]:
+    def _placed(self, batch: KeyBatch, taken: NDArray[np.bool_] | None) -> Callable[[slice], I32]:
         hashes = batch.hashes()
         if taken is not None:
             hashes = hashes[taken]
         return lambda part: self._cells_of(hashes[part])
 
-    def _cells_of(self, hashes: U64) -> Iterator[I32]:
-        """The cells of a block of keys, one row after the other."""
-        cells = np.empty(hashes.size, dtype=np.int32)
-        for row in range(self.depth):
-            place_cells(hashes, *self._rows[row], self.width, row * self.width, cells)
-            yield cells
+    def _cells_of(self, hashes: U64) -> I32:
+        """The cells of a block of keys in each row."""
+        cells = np.empty((self.depth, hashes.size), dtype=np.int32)
+        place_cells(hashes, self._rows, self.width, cells)
+        return cells
 
     # -- questions --------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
 from typing import Any, NamedTuple, Self
 
@@ -91,9 +91,9 @@ class GridSketch(WindowSketch):
     # -- events -----------------------------------------------------------------------------------------------
 
     def _arrive(
-        self, stamps: Stamps, weights: Any, cells_of: Callable[[NDArray[np.bool_] | None], Iterator[I32] | Any]
+        self, stamps: Stamps, weights: Any, cells_of: Callable[[NDArray[np.bool_] | None], Callable[[slice], I32]]
     ) -> None:
-        """Count events; `cells_of(taken)` gives for a slice of those taken the cells of each, row by row."""
+        """Count events; `cells_of(taken)` gives for any slice of those taken their cells, a row for each."""
         count = stamps.times.size
         shares = None if are_ones(weights) else as_weights(weights, count)
         taken = stamps.taken
@@ -110,8 +110,7 @@ class GridSketch(WindowSketch):
             stop = min(self._grid.reach(times, at), at + _BLOCK)
             part = slice(at, stop)
             share = None if kept is None else kept[part]
-            for cells in place(part):
-                self._grid.add(cells, times[part], share)
+            self._grid.add(place(part), times[part], share)
             if late is not None and late[part].any():
                 self._add_late(times[part][late[part]], None if share is None else share[late[part]])
             at = stop
@@ -125,7 +124,7 @@ class GridSketch(WindowSketch):
         return check_mass("weights", self._mass, shares if taken is None else shares[taken])
 
     def _add_late(self, times: I64, weights: I64 | None) -> None:
-        self._grid.add(np.full(times.size, self._cells(), dtype=np.int32), times, weights)
+        self._grid.add(np.full((1, times.size), self._cells(), dtype=np.int32), times, weights)
 
     # -- questions --------------------------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ class HistogramGrid(ReplayedGrid):
             new = np.zeros((self.cells, missing), dtype=np.uint16)
             self._heads, self._fills = (np.concatenate([old, new], axis=1) for old in (self._heads, self._fills))
 
-    def add(self, cells: I32, times: I64, weights: I64 | None) -> None:
+    def _add(self, cells: I32, times: I64, weights: I64 | None) -> None:
         most = self.block
         done = 0
         while done < times.size:
@@ -106,7 +106,7 @@ class HistogramGrid(ReplayedGrid):
     def _fill(self, cells: I64, rooms: I64, lengths: I64, times: I64, weights: I64, largest: int) -> None:
         """Insert the steps as the textbook would, oldest first."""
         places = np.repeat(rooms + lengths, lengths) - 1 - (np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths))
-        self.add(np.repeat(cells, lengths).astype(np.int32), times[places], weights[places])
+        self._add(np.repeat(cells, lengths).astype(np.int32), times[places], weights[places])
 
     # -- bytes ------------------------------------------------------------------------------------------------
 

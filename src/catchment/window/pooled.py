@@ -89,6 +89,14 @@ class PooledGrid(Grid):
 
     # -- times ------------------------------------------------------------------------------------------------
 
+    def add(self, cells: I32, times: I64, weights: I64 | None) -> None:
+        for row in cells:
+            self._add(row, times, weights)
+
+    @abstractmethod
+    def _add(self, cells: I32, times: I64, weights: I64 | None) -> None:
+        """Arrivals in one row's cells."""
+
     def reach(self, times: I64, start: int) -> int:
         """Move the base so that times from `start` on can be kept, and say up to where they can."""
         if self._base is None:

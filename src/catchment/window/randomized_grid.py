@@ -73,7 +73,7 @@ class RandomizedGrid(PooledGrid):
         if missing > 0:
             self._pushes = np.concatenate([self._pushes, np.zeros((self.cells, missing), dtype=np.int64)], axis=1)
 
-    def add(self, cells: I32, times: I64, weights: I64 | None) -> None:
+    def _add(self, cells: I32, times: I64, weights: I64 | None) -> None:
         if not self._sources.size:
             first = np.array([times[0]], dtype=np.int64).view(np.uint64)[0]
             self._sources = np.array([_stirred(_stirred(first, np.uint64(int(cells[0]))), np.uint64(self._draw))])
@@ -186,8 +186,6 @@ class RandomizedGrid(PooledGrid):
         for level in range(levels):
             having = np.flatnonzero(self._tops >= level)
             pushes = reader.integers(having.size, np.int64, low=0, high=MASS_LIMIT)
-            if np.any((pushes <= self.size) & (self._tops[having] > level)):
-                raise DamagedBytesError("a level above one that has lost nothing")
             self._pushes[having, level] = pushes
             kept = int(np.minimum(pushes, self.size).sum())
             written = reader.integers(kept, np.uint64, low=0, high=2**63 - 1)

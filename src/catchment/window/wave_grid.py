@@ -56,7 +56,7 @@ class WaveGrid(ReplayedGrid):
         """Half of a gap of 2^l may be replayed on the wrong side of a cut, of more than (size - 1) 2^l arrivals."""
         return self.error if self._tops.any() else 0.0
 
-    def add(self, cells: I32, times: I64, weights: I64 | None) -> None:
+    def _add(self, cells: I32, times: I64, weights: I64 | None) -> None:
         size = np.uint64(self.size)
         done = 0
         while done < times.size:
