@@ -109,7 +109,7 @@ class Panes(WindowSketch):
     >>> visitors.estimate(last=1_800_000).window
     (1800000, 3600000)
     >>> visitors.ask("estimate", last=60_000, now=1_800_000).value
-    1.0...
+    1
 
     References
     ----------
