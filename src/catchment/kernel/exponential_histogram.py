@@ -35,9 +35,7 @@ def _bucket(heads: U16, directory: I32, most: np.int64, cell: np.int64, level: n
 
 
 @kernel
-def _expire(
-    heads: U16, fills: U16, directory: I32, pool: Pool, most: np.int64, cell: np.int64, edge: np.int64
-) -> None:
+def _expire(heads: U16, fills: U16, directory: I32, pool: Pool, most: np.int64, cell: np.int64, edge: np.int64) -> None:
     """Drop the buckets that have left the window, oldest first, which is highest level first."""
     for level in range(fills.shape[1] - 1, -1, -1):
         while fills[cell, level] > 0:

@@ -1,4 +1,7 @@
-"""Counts by pane: the plain alternative to counters that keep times."""
+"""Counts by pane: the plain alternative to counters that keep times.
+
+Pane p holds the times after p length, up to and including (p + 1) length.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def _row_of(counts: I64, numbers: I64, pane: np.int64) -> np.int64:
 def add_ones(counts: I64, numbers: I64, length: np.int64, cells: I32, times: I64) -> None:
     # Event by event, all its cells at once: row by row, a second row would meet panes that the first has left behind.
     for i in range(times.size):
-        pane = _row_of(counts, numbers, times[i] // length)
+        pane = _row_of(counts, numbers, (times[i] - 1) // length)
         for row in range(cells.shape[0]):
             counts[pane, cells[row, i]] += 1
 
@@ -35,6 +38,6 @@ def add_ones(counts: I64, numbers: I64, length: np.int64, cells: I32, times: I64
 @kernel
 def add_weights(counts: I64, numbers: I64, length: np.int64, cells: I32, times: I64, weights: I64) -> None:
     for i in range(times.size):
-        pane = _row_of(counts, numbers, times[i] // length)
+        pane = _row_of(counts, numbers, (times[i] - 1) // length)
         for row in range(cells.shape[0]):
             counts[pane, cells[row, i]] += weights[i]

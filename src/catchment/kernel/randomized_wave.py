@@ -158,7 +158,15 @@ def _drop_oldest(
 
 @kernel
 def count_cells(
-    tops: U8, directory: I32, pool: Pool, pushes: I64, cap: np.int64, cells: I64, start: np.int64, levels: I64, found: I64
+    tops: U8,
+    directory: I32,
+    pool: Pool,
+    pushes: I64,
+    cap: np.int64,
+    cells: I64,
+    start: np.int64,
+    levels: I64,
+    found: I64,
 ) -> None:
     """For each cell named, the lowest level that reaches back to `start`, and how many of its entries came after."""
     for i in range(cells.size):
@@ -216,7 +224,9 @@ def list_levels(
                     lost[level, i] = 1
             else:
                 below = rooms[level - 1, i]
-                number = pushes[cell, tops[cell]] - 1 if level == np.int64(tops[cell]) + 1 else lengths[level - 1, i] - 1
+                number = (
+                    pushes[cell, tops[cell]] - 1 if level == np.int64(tops[cell]) + 1 else lengths[level - 1, i] - 1
+                )
                 for age in range(lengths[level - 1, i]):
                     if _goes_on(salt, cell, level - 1, number - age):
                         times[at] = times[below + age]

@@ -47,7 +47,9 @@ _2_32 = np.uint64(2**32)
 
 
 @kernel
-def _slot(directory: I32, cap: np.uint64, cell: np.int64, top: np.uint64, rank: np.uint64, level: np.uint64) -> np.int64:
+def _slot(
+    directory: I32, cap: np.uint64, cell: np.int64, top: np.uint64, rank: np.uint64, level: np.uint64
+) -> np.int64:
     """Where in the pool the time of a rank lies that has this level, or the ring's if that is higher."""
     if level < top:
         return np.int64(directory[cell, level]) * np.int64(cap) + np.int64((rank >> (level + _1)) % cap)
@@ -116,7 +118,7 @@ def add_ones(
 
 @kernel
 def _remainder(number: np.uint64, cap: np.uint64) -> np.uint64:
-    """number mod cap; half of all arrivals need one, and 32 bits divide a fifth faster than 64."""
+    """Number mod cap; half of all arrivals need one, and 32 bits divide a fifth faster than 64."""
     if number < _2_32:
         return np.uint64(np.uint32(number) % np.uint32(cap))
     return number % cap
@@ -167,7 +169,10 @@ def add_weights(
             if (number << top) <= before or number <= cap + cap:
                 break
             displaced = (number - cap - cap) << top
-            if displaced <= before and np.int64(pool[_slot(directory, cap, cell, top, displaced, top)]) <= time - window:
+            if (
+                displaced <= before
+                and np.int64(pool[_slot(directory, cap, cell, top, displaced, top)]) <= time - window
+            ):
                 break
             if used[0] + 1 > blocks or np.int64(top) + 3 > directory.shape[1]:
                 return i

@@ -325,10 +325,13 @@ class ECMSketch(GridSketch):
 
     def _joined(self, ours: Counts, theirs: Counts, start: int, end: int) -> Answer:
         value, least, most = (
-            float(np.einsum("ij,ij->i", one, two, dtype=np.float64).min()) for one, two in zip(ours, theirs, strict=True)
+            float(np.einsum("ij,ij->i", one, two, dtype=np.float64).min())
+            for one, two in zip(ours, theirs, strict=True)
         )
         (_, own_low, own), (_, _, other) = self._total(ours), self._total(theirs)
-        low = float(collision_floor(np.array([least]), float(own) * other, self._collision_share(self._hashing_delta))[0])
+        low = float(
+            collision_floor(np.array([least]), float(own) * other, self._collision_share(self._hashing_delta))[0]
+        )
         if ours is theirs:
             low = max(low, float(own_low))  # each event is at least a pair with itself
         low = min(max(low, 0.0), value)

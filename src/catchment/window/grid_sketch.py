@@ -114,7 +114,7 @@ class GridSketch(WindowSketch):
             if late is not None and late[part].any():
                 self._add_late(times[part][late[part]], None if share is None else share[late[part]])
             at = stop
-        self._time.commit(stamps, shares)
+        self._time.commit(stamps)
         self._mass = mass
         self._forget_answers()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -81,9 +82,7 @@ class HistogramGrid(ReplayedGrid):
         low, high = np.zeros((2, asked.size), dtype=np.int64)
         if self._base is not None:
             relative = max(start - self._base, 0)
-            bracket_cells(
-                self._heads, self._fills, self._directory, self._pool, self.block, asked, relative, low, high
-            )
+            bracket_cells(self._heads, self._fills, self._directory, self._pool, self.block, asked, relative, low, high)
         return low, high
 
     def counts(self) -> I64:
@@ -105,7 +104,11 @@ class HistogramGrid(ReplayedGrid):
 
     def _fill(self, cells: I64, rooms: I64, lengths: I64, times: I64, weights: I64, largest: int) -> None:
         """Insert the steps as the textbook would, oldest first."""
-        places = np.repeat(rooms + lengths, lengths) - 1 - (np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths))
+        places = (
+            np.repeat(rooms + lengths, lengths)
+            - 1
+            - (np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths))
+        )
         self._add(np.repeat(cells, lengths).astype(np.int32), times[places], weights[places])
 
     # -- bytes ------------------------------------------------------------------------------------------------
@@ -122,9 +125,7 @@ class HistogramGrid(ReplayedGrid):
         before = np.full(self.cells, clock.newest - self._base)
         out = np.empty(self._pool.size, dtype=np.uint64)
         for level in range(levels):
-            found = encode_level(
-                self._heads, self._fills, self._directory, self._pool, self.block, level, before, out
-            )
+            found = encode_level(self._heads, self._fills, self._directory, self._pool, self.block, level, before, out)
             writer.integers(out[:found])
 
     def read(self, reader: Reader, clock: Clock) -> None:

@@ -215,7 +215,7 @@ class Panes(WindowSketch):
         stamps = self._time.read(at, len(batch))
         if len(batch):
             self._take(split_into_runs(self._numbers(stamps), stamps.own, columns))
-            self._time.commit(stamps, None)
+            self._time.commit(stamps)
             self._keep(self._kept)
 
     def _columns(self, more: dict[str, Any], count: int) -> dict[str, Any]:
