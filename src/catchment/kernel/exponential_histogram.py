@@ -26,7 +26,7 @@ Pool = NDArray[Any]
 
 
 @kernel
-def _bucket(heads: U16, directory: I32, most: np.int64, cell: np.int64, level: np.int64, age: np.int64) -> np.int64:
+def _bucket(heads: U16, directory: I32, most: int, cell: int, level: int, age: int) -> int:
     """Where in the pool the bucket lies that is `age` places after the oldest of its queue."""
     at = np.int64(heads[cell, level]) + age
     if at >= most:
@@ -35,7 +35,7 @@ def _bucket(heads: U16, directory: I32, most: np.int64, cell: np.int64, level: n
 
 
 @kernel
-def _expire(heads: U16, fills: U16, directory: I32, pool: Pool, most: np.int64, cell: np.int64, edge: np.int64) -> None:
+def _expire(heads: U16, fills: U16, directory: I32, pool: Pool, most: int, cell: int, edge: int) -> None:
     """Drop the buckets that have left the window, oldest first, which is highest level first."""
     for level in range(fills.shape[1] - 1, -1, -1):
         while fills[cell, level] > 0:
@@ -46,15 +46,15 @@ def _expire(heads: U16, fills: U16, directory: I32, pool: Pool, most: np.int64, 
 
 
 @kernel
-def expire_cells(heads: U16, fills: U16, directory: I32, pool: Pool, most: np.int64, edge: np.int64) -> None:
+def expire_cells(heads: U16, fills: U16, directory: I32, pool: Pool, most: int, edge: int) -> None:
     for cell in range(fills.shape[0]):
         _expire(heads, fills, directory, pool, most, cell, edge)
 
 
 @kernel
 def add_ones(
-    heads: U16, fills: U16, directory: I32, pool: Pool, used: I64, blocks: int, most: np.int64, window: np.int64,
-    cells: I32, times: I64, base: np.int64, start: int,
+    heads: U16, fills: U16, directory: I32, pool: Pool, used: I64, blocks: int, most: int, window: int,
+    cells: I32, times: I64, base: int, start: int,
 ) -> int:  # fmt: skip
     """One arrival for each cell named, at its time; returns how many were taken before room ran out."""
     levels = fills.shape[1]
@@ -85,8 +85,8 @@ def add_ones(
 
 @kernel
 def add_weights(
-    heads: U16, fills: U16, directory: I32, pool: Pool, used: I64, blocks: int, most: np.int64, window: np.int64,
-    cells: I32, times: I64, weights: I64, base: np.int64, start: int,
+    heads: U16, fills: U16, directory: I32, pool: Pool, used: I64, blocks: int, most: int, window: int,
+    cells: I32, times: I64, weights: I64, base: int, start: int,
 ) -> int:  # fmt: skip
     """`weights` arrivals at one time each, in O(log weight) and the same state as that many single ones.
 
@@ -143,7 +143,7 @@ def add_weights(
 
 @kernel
 def bracket_cells(
-    heads: U16, fills: U16, directory: I32, pool: Pool, most: np.int64, cells: I64, start: np.int64, low: I64, high: I64
+    heads: U16, fills: U16, directory: I32, pool: Pool, most: int, cells: I64, start: int, low: I64, high: I64
 ) -> None:
     """The fewest and the most arrivals after `start` in each cell named: of the oldest bucket, one or all."""
     for i in range(cells.size):
@@ -166,7 +166,7 @@ def bracket_cells(
 
 @kernel
 def list_steps(
-    heads: U16, fills: U16, directory: I32, pool: Pool, most: np.int64, base: np.int64, first: np.int64, edge: np.int64,
+    heads: U16, fills: U16, directory: I32, pool: Pool, most: int, base: int, first: int, edge: int,
     cells: I64, room: I64, times: I64, weights: I64, lengths: I64,
 ) -> None:  # fmt: skip
     """Each cell as arrivals to replay, newest first: half of every bucket at its start and half at its end.
@@ -201,7 +201,7 @@ def list_steps(
 
 @kernel
 def encode_level(
-    heads: U16, fills: U16, directory: I32, pool: Pool, most: np.int64, level: int, before: I64, out: U64
+    heads: U16, fills: U16, directory: I32, pool: Pool, most: int, level: int, before: I64, out: U64
 ) -> int:
     """The times of one level, newest first, each as its distance from the one before in its cell; lowest level first.
 
@@ -219,7 +219,7 @@ def encode_level(
 
 @kernel
 def decode_level(
-    heads: U16, fills: U16, directory: I32, pool: Pool, most: np.int64, level: int, before: I64, edge: np.int64,
+    heads: U16, fills: U16, directory: I32, pool: Pool, most: int, level: int, before: I64, edge: int,
     written: U64,
 ) -> bool:  # fmt: skip
     """Undo `encode_level`; False for a time that has left the window."""

@@ -47,9 +47,7 @@ _2_32 = np.uint64(2**32)
 
 
 @kernel
-def _slot(
-    directory: I32, cap: np.uint64, cell: np.int64, top: np.uint64, rank: np.uint64, level: np.uint64
-) -> np.int64:
+def _slot(directory: I32, cap: np.uint64, cell: int, top: np.uint64, rank: np.uint64, level: np.uint64) -> int:
     """Where in the pool the time of a rank lies that has this level, or the ring's if that is higher."""
     if level < top:
         return np.int64(directory[cell, level]) * np.int64(cap) + np.int64((rank >> (level + _1)) % cap)
@@ -60,7 +58,7 @@ def _slot(
 
 
 @kernel
-def _grow(tops: U8, directory: I32, pool: Pool, used: I64, cap: np.uint64, cell: np.int64, newest: np.uint64) -> None:
+def _grow(tops: U8, directory: I32, pool: Pool, used: I64, cap: np.uint64, cell: int, newest: np.uint64) -> None:
     """Split the ring: odd ranks to a level of their own, even ones to a ring of twice the spacing."""
     top = np.uint64(tops[cell])
     ring = np.empty(2 * np.int64(cap), dtype=pool.dtype)
@@ -90,7 +88,7 @@ def _odd_up_to(number: np.uint64) -> np.uint64:
 
 
 @kernel
-def _start(directory: I32, used: I64, cell: np.int64) -> None:
+def _start(directory: I32, used: I64, cell: int) -> None:
     directory[cell, 0] = used[0]
     directory[cell, 1] = used[0] + 1
     used[0] += 2
@@ -98,8 +96,8 @@ def _start(directory: I32, used: I64, cell: np.int64) -> None:
 
 @kernel
 def add_ones(
-    counts: I64, tops: U8, directory: I32, pool: Pool, used: I64, blocks: int, cap: np.uint64, window: np.int64,
-    cells: I32, times: I64, base: np.int64, start: int,
+    counts: I64, tops: U8, directory: I32, pool: Pool, used: I64, blocks: int, cap: np.uint64, window: int,
+    cells: I32, times: I64, base: int, start: int,
 ) -> int:  # fmt: skip
     """One arrival for each cell named, at its time; returns how many were taken before room ran out."""
     for i in range(start, cells.size):
@@ -126,8 +124,8 @@ def _remainder(number: np.uint64, cap: np.uint64) -> np.uint64:
 
 @kernel
 def _add_to_ring(
-    tops: U8, directory: I32, pool: Pool, used: I64, blocks: int, cap: np.uint64, window: np.int64,
-    cell: np.int64, rank: np.uint64, time: np.int64,
+    tops: U8, directory: I32, pool: Pool, used: I64, blocks: int, cap: np.uint64, window: int,
+    cell: int, rank: np.uint64, time: int,
 ) -> bool:  # fmt: skip
     """The rare arrival that goes to the ring, which may have to be split first; False when there is no room to."""
     top = np.uint64(tops[cell])
@@ -147,8 +145,8 @@ def _add_to_ring(
 
 @kernel
 def add_weights(
-    counts: I64, tops: U8, directory: I32, pool: Pool, used: I64, blocks: int, cap: np.uint64, window: np.int64,
-    cells: I32, times: I64, weights: I64, base: np.int64, start: int,
+    counts: I64, tops: U8, directory: I32, pool: Pool, used: I64, blocks: int, cap: np.uint64, window: int,
+    cells: I32, times: I64, weights: I64, base: int, start: int,
 ) -> int:  # fmt: skip
     """`weights` arrivals at one time each, in O(log weight) and the same state as that many single ones."""
     for i in range(start, cells.size):
@@ -205,7 +203,7 @@ def _is_kept(cap: np.uint64, newest: np.uint64, top: np.uint64, rank: np.uint64,
 
 @kernel
 def bracket_cells(
-    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, cells: I64, start: np.int64, low: I64, high: I64
+    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, cells: I64, start: int, low: I64, high: I64
 ) -> None:
     """The fewest and the most arrivals after `start` (relative to the base) in each cell named."""
     for i in range(cells.size):
@@ -260,7 +258,7 @@ def _next_lower(cap: np.uint64, newest: np.uint64, top: np.uint64, rank: np.uint
 
 @kernel
 def list_steps(
-    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, base: np.int64, first: np.int64, edge: np.int64,
+    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, base: int, first: int, edge: int,
     cells: I64, room: I64, times: I64, weights: I64, lengths: I64,
 ) -> None:  # fmt: skip
     """Each cell as arrivals to replay, newest first: half of every gap at its start and half at its end.
@@ -298,7 +296,7 @@ def list_steps(
 
 @kernel
 def fill_cells(
-    counts: I64, tops: U8, directory: I32, pool: Pool, used: I64, blocks: int, cap: np.uint64, base: np.int64,
+    counts: I64, tops: U8, directory: I32, pool: Pool, used: I64, blocks: int, cap: np.uint64, base: int,
     cells: I64, room: I64, lengths: I64, times: I64, weights: I64, start: int,
 ) -> int:  # fmt: skip
     """Build empty cells from their steps, newest first, without inserting one by one."""
@@ -336,9 +334,9 @@ def fill_cells(
 
 @kernel
 def _expected(
-    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, cell: np.int64, rank: np.uint64,
-    level: np.uint64, edge: np.int64, first: np.int64, newest: np.int64,
-) -> tuple[np.int64, np.int64]:  # fmt: skip
+    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, cell: int, rank: np.uint64,
+    level: np.uint64, edge: int, first: int, newest: int,
+) -> tuple[int, int]:  # fmt: skip
     """Between which times, relative to the base, the time of a rank must lie, by its neighbours of higher levels."""
     last, top = np.uint64(counts[cell]), np.uint64(tops[cell])
     below, above = rank - (_1 << level), rank + (_1 << level)
@@ -356,8 +354,8 @@ def _expected(
 
 @kernel
 def encode_times(
-    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, edge: np.int64, first: np.int64,
-    newest: np.int64, level: int, out: U64,
+    level: int, out: U64,
+    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, edge: int, first: int, newest: int,
 ) -> int:  # fmt: skip
     """The times of one level, or for RINGS of all rings, as small numbers; returns how many.
 
@@ -400,8 +398,8 @@ def encode_times(
 
 @kernel
 def decode_times(
-    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, edge: np.int64, first: np.int64,
-    newest: np.int64, level: int, written: U64,
+    level: int, written: U64,
+    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, edge: int, first: int, newest: int,
 ) -> bool:  # fmt: skip
     """Undo `encode_times`, highest level first; False for numbers that no wave could have written."""
     found = 0

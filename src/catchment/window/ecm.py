@@ -42,9 +42,9 @@ class ECMSketch(GridSketch):
     *Proof.* A counter is within its error e of the arrivals that it was given, always (`window.wave_grid`,
     `window.histogram_grid`), and these are within the inherited error of the true ones (`window.pooled`), so a row's
     counter for the key lies between what its interval says. The least true counter of the key exceeds f by more than
-    `epsilon_cm * N` with probability at most delta, as in `CountMin`, whose two bounds on that are used here on the ends
-    of the intervals. The value, the least counter, is at most (1 + e)(f + epsilon_cm (N - f)), which is largest at f = 0
-    or f = N: epsilon is the larger of e and (1 + e) epsilon_cm.
+    `epsilon_cm * N` with probability at most delta, as in `CountMin`, whose two bounds on that are used here on the
+    ends of the intervals. The value, the least counter, is at most (1 + e)(f + epsilon_cm (N - f)), which is largest
+    at f = 0 or f = N: epsilon is the larger of e and (1 + e) epsilon_cm.
 
     Inner products and self-joins: `epsilon * N * N'`, with (1 + e)^2 - 1 and (1 + e)^2 epsilon_cm instead.
 
@@ -217,7 +217,7 @@ class ECMSketch(GridSketch):
 
     @property
     def epsilon(self) -> float:
-        hashing = self._hashing_delta ** (-1 / self.depth) / self.width
+        hashing = self._collision_share(self._hashing_delta)
         in_time = self.counter_error
         if self.optimize_for == JOIN:
             in_time = (1 + in_time) ** 2 - 1
@@ -324,14 +324,11 @@ class ECMSketch(GridSketch):
         return int(np.clip(round(float(counts.value.sum(axis=1).mean())), low, max(low, high))), low, max(low, high)
 
     def _joined(self, ours: Counts, theirs: Counts, start: int, end: int) -> Answer:
-        value, least, most = (
-            float(np.einsum("ij,ij->i", one, two, dtype=np.float64).min())
-            for one, two in zip(ours, theirs, strict=True)
-        )
+        products = (np.einsum("ij,ij->i", one, two, dtype=np.float64) for one, two in zip(ours, theirs, strict=True))
+        value, least, most = (float(rows.min()) for rows in products)
         (_, own_low, own), (_, _, other) = self._total(ours), self._total(theirs)
-        low = float(
-            collision_floor(np.array([least]), float(own) * other, self._collision_share(self._hashing_delta))[0]
-        )
+        share = self._collision_share(self._hashing_delta)
+        low = float(collision_floor(np.array([least]), float(own) * other, share)[0])
         if ours is theirs:
             low = max(low, float(own_low))  # each event is at least a pair with itself
         low = min(max(low, 0.0), value)

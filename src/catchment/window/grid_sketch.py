@@ -75,7 +75,7 @@ class GridSketch(WindowSketch):
     def _new_grid(self) -> Grid:
         cells = self._cells() + 1
         if self.counter == "randomized":
-            return RandomizedGrid(cells, self.size, self.window, draw=draws(self.seed, 1)[0])
+            return RandomizedGrid(cells, self.size, self.window, draw=int(draws(self.seed, 1)[0]))
         return COUNTERS[self.counter](cells, self.size, self.window)
 
     @property
@@ -154,7 +154,7 @@ class GridSketch(WindowSketch):
         counts = self._registered_after(start, share)
         value, low, high = (part[:-1] for part in counts)
         if late:
-            # Of what was registered after start, only late events registered within the longest delay can belong before.
+            # Of what was registered after start, only late events, within the longest delay, can belong before it.
             settled = self._registered_after(start + self._time.delay, share)
             moved = int(counts.high[-1] - settled.low[-1])
             low = np.maximum(np.maximum(low - moved, settled.low[:-1]), 0)

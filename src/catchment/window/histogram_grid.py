@@ -80,7 +80,7 @@ class HistogramGrid(ReplayedGrid):
     def after(self, start: int, cells: I64 | None = None, *, delta: float = 0.0) -> tuple[I64, I64]:
         asked = np.arange(self.cells) if cells is None else cells
         low, high = np.zeros((2, asked.size), dtype=np.int64)
-        if self._base is not None:
+        if self._begun:
             relative = max(start - self._base, 0)
             bracket_cells(self._heads, self._fills, self._directory, self._pool, self.block, asked, relative, low, high)
         return low, high
@@ -96,7 +96,7 @@ class HistogramGrid(ReplayedGrid):
         return np.where(buckets > 0, buckets + 1, 0)
 
     def _list_steps(self, clock: Clock, edge: int, cells: I64, rooms: I64, times: I64, weights: I64, out: I64) -> None:
-        if self._base is not None:
+        if self._begun:
             list_steps(
                 self._heads, self._fills, self._directory, self._pool, self.block, self._base, clock.first, edge,
                 cells, rooms, times, weights, out,
@@ -114,13 +114,13 @@ class HistogramGrid(ReplayedGrid):
     # -- bytes ------------------------------------------------------------------------------------------------
 
     def write(self, writer: Writer, clock: Clock) -> None:
-        if self._base is not None:
+        if self._begun:
             edge = max(clock.edge - self._base, 0)
             expire_cells(self._heads, self._fills, self._directory, self._pool, self.block, edge)
         levels = int(np.flatnonzero(self._fills.any(axis=0)).max(initial=-1)) + 1
         writer.numbers("B", levels)
         writer.integers(self._fills[:, :levels].T)
-        if self._base is None:
+        if not self._begun:
             return
         before = np.full(self.cells, clock.newest - self._base)
         out = np.empty(self._pool.size, dtype=np.uint64)

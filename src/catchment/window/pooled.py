@@ -48,7 +48,8 @@ class PooledGrid(Grid):
         super().__init__(cells, size, window)
         self.block = block
         self._narrow = window <= _NARROW_WINDOW
-        self._base: int | None = None
+        self._base = 0
+        self._begun = False
         self._directory = np.full((cells, 2), -1, dtype=np.int32)
         self._pool = np.zeros(0, dtype=np.uint32 if self._narrow else np.int64)
         self._used = np.zeros(1, dtype=np.int64)
@@ -76,7 +77,7 @@ class PooledGrid(Grid):
         slots = int(used.sum()) * self.block
         if slots > 4 * FREE_CELLS + 512 * reader.left:
             raise DamagedBytesError(f"{slots} times in {reader.left} bytes")
-        self._base = clock.edge - 1
+        self._base, self._begun = clock.edge - 1, True
         self._pool = np.zeros(slots, dtype=self._pool.dtype)
         self._used[0] = used.sum()
         self._make_places(int(used.max(initial=0)))
@@ -99,8 +100,8 @@ class PooledGrid(Grid):
 
     def reach(self, times: I64, start: int) -> int:
         """Move the base so that times from `start` on can be kept, and say up to where they can."""
-        if self._base is None:
-            self._base = int(times[start]) - 1
+        if not self._begun:
+            self._base, self._begun = int(times[start]) - 1, True
         if not self._narrow or int(times[-1]) - self._base <= _NARROW_REACH:
             return times.size
         self._move_base(max(self._base, int(times[start]) - self.window - 1))
@@ -108,7 +109,6 @@ class PooledGrid(Grid):
 
     def _move_base(self, base: int) -> None:
         """Keep times relative to a later base; those before it have left the window."""
-        assert self._base is not None
         wide = self._pool.astype(np.int64) - (base - self._base)
         self._pool[:] = np.maximum(wide, 0)
         self._base = base
@@ -134,8 +134,8 @@ class ReplayedGrid(PooledGrid):
     def _fill(self, cells: I64, rooms: I64, lengths: I64, times: I64, weights: I64, largest: int) -> None:
         """Build empty cells from such steps."""
 
-    def absorb(self, parts: list[tuple[ReplayedGrid, Clock]], merged: Clock) -> None:  # type: ignore[override]
-        self._base = merged.edge - 1
+    def absorb(self, parts: list[tuple[ReplayedGrid, Clock]], merged: Clock) -> None:
+        self._base, self._begun = merged.edge - 1, True
         self._make_blocks(max(int(grid._used[0]) for grid, _ in parts))
         ends = np.cumsum(np.sum([grid._step_room(np.arange(self.cells)) for grid, _ in parts], axis=0))
         start = 0

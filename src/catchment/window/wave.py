@@ -24,7 +24,7 @@ class Wave(TimeCounter):
     Merging n of them is order-preserving and symmetric; the result knows what it lost: error e of the parts becomes
     (1 + e)(1 + epsilon) - 1. Windows of arrivals are refused.
 
-    **Where a simpler one wins.** A ring of all times is exact, and smaller up to about (2/epsilon) events in the window.
+    **Where a simpler one wins.** A ring of all times is exact, and smaller up to about 2/epsilon events in the window.
 
     Parameters
     ----------
