@@ -34,6 +34,7 @@ from catchment.sketch import (
     ValueEstimator,
 )
 from catchment.window import (
+    DyadicECM,
     ECMSketch,
     ExponentialHistogram,
     Panes,
@@ -56,6 +57,7 @@ __all__ = [
     "CatchmentError",
     "CountMin",
     "DamagedBytesError",
+    "DyadicECM",
     "ECMSketch",
     "ExponentialHistogram",
     "FMSketch",
