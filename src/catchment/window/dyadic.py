@@ -159,6 +159,11 @@ class DyadicECM(WindowSketch):
         del sizes["optimize_for"]
         return {**sizes, "delta": delta, "bits": bits, "step": step, "order": order}
 
+    @property
+    def linear(self) -> bool:  # type: ignore[override]
+        """As the counters of its levels."""
+        return self.counter == "panes"
+
     def _configure(
         self,
         *,
@@ -369,7 +374,8 @@ class DyadicECM(WindowSketch):
         """The nodes of a level under those of the one above it; the top level has what bits are left."""
         left = self.bits - level * self.step
         branches = min(self.step, left)
-        return np.asarray((nodes[:, None] << np.uint64(branches)) + np.arange(1 << branches, dtype=np.uint64)).ravel()
+        offsets = np.arange(1 << branches, dtype=np.uint64)
+        return np.asarray(np.add.outer(nodes << np.uint64(branches), offsets), dtype=np.uint64).ravel()
 
     def _cover(self, start: int, stop: int) -> list[tuple[int, U64]]:
         """The nodes that make up the codes from start to before stop, as few as there can be, level by level."""
