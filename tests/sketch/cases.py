@@ -42,8 +42,8 @@ SMALL: dict[str, list[dict[str, Any]]] = {
         {"width": 1, "depth": 1, "size": 3, "window": 40, "optimize_for": "join"},
     ],
     "DyadicECM": [
-        {"width": 40, "depth": 3, "size": 6, "window": 300, "bits": 10, "step": 2},
-        {"width": 40, "depth": 3, "size": 4, "window": 300, "bits": 10, "step": 4, "counter": "eh"},
+        {"width": 40, "depth": 3, "size": 6, "window": 300, "bits": 20, "step": 2},
+        {"width": 40, "depth": 3, "size": 4, "window": 300, "bits": 20, "step": 4, "counter": "eh"},
     ],
     "PerfectCountMin": [
         {"width": 40, "depth": 3, "window": 300, "lateness": 20},

@@ -3,8 +3,8 @@
 Level l of a cell is a queue of at most `most` buckets of 2^l arrivals each; a bucket is the time of its newest
 arrival. When a queue is full, its two oldest buckets become one of the next level (Datar, Gionis, Indyk, Motwani,
 SIAM J. Comput. 31(6), 2002). Queues are rings of `most` slots in blocks out of one pool: `heads` says where the oldest
-bucket lies and `fills` how many there are. Times are relative to the grid's base; a time at or before the window's
-edge has left it. An update returns where it stopped for want of blocks or of levels in the directory.
+bucket lies, `fills` how many there are, and `tops` how many levels are in use. Times are relative to the grid's base; a time at or before the window's
+edge has left it. An update returns the place i where it stopped for want of blocks, or -1 - i for want of levels.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 I32 = NDArray[np.int32]
 U16 = NDArray[np.uint16]
+U8 = NDArray[np.uint8]
 Pool = NDArray[Any]
 
 
@@ -35,25 +36,31 @@ def _bucket(heads: U16, directory: I32, most: int, cell: int, level: int, age: i
 
 
 @kernel
-def _expire(heads: U16, fills: U16, directory: I32, pool: Pool, most: int, cell: int, edge: int) -> None:
+def _expire(
+    tops: U8, heads: U16, fills: U16, directory: I32, pool: Pool, most: int, cell: int, edge: int
+) -> None:  # fmt: skip
     """Drop the buckets that have left the window, oldest first, which is highest level first."""
-    for level in range(fills.shape[1] - 1, -1, -1):
+    while tops[cell] > 0:
+        level = np.int64(tops[cell]) - 1
         while fills[cell, level] > 0:
             if np.int64(pool[_bucket(heads, directory, most, cell, level, 0)]) > edge:
                 return
-            heads[cell, level] = (heads[cell, level] + 1) % most
+            heads[cell, level] = heads[cell, level] + 1 if heads[cell, level] + 1 < most else 0
             fills[cell, level] -= 1
+        tops[cell] -= 1
 
 
 @kernel
-def expire_cells(heads: U16, fills: U16, directory: I32, pool: Pool, most: int, edge: int) -> None:
+def expire_cells(
+    tops: U8, heads: U16, fills: U16, directory: I32, pool: Pool, most: int, edge: int
+) -> None:  # fmt: skip
     for cell in range(fills.shape[0]):
-        _expire(heads, fills, directory, pool, most, cell, edge)
+        _expire(tops, heads, fills, directory, pool, most, cell, edge)
 
 
 @kernel
 def add_ones(
-    heads: U16, fills: U16, directory: I32, pool: Pool, used: I64, blocks: int, most: int, window: int,
+    tops: U8, heads: U16, fills: U16, directory: I32, pool: Pool, used: I64, blocks: int, most: int, window: int,
     cells: I32, times: I64, base: int, start: int,
 ) -> int:  # fmt: skip
     """One arrival for each cell named, at its time; returns how many were taken before room ran out."""
@@ -61,21 +68,26 @@ def add_ones(
     for i in range(start, cells.size):
         cell = np.int64(cells[i])
         # At most one level is new: the one after the last that is in use.
-        if used[0] + 1 > blocks or fills[cell, levels - 1] > 0:
+        if np.int64(tops[cell]) >= levels:
+            return -1 - i
+        if used[0] + 1 > blocks:
             return i
         time = times[i] - base
-        _expire(heads, fills, directory, pool, most, cell, time - window)
+        _expire(tops, heads, fills, directory, pool, most, cell, time - window)
         level = 0
         while True:
             if directory[cell, level] < 0:
                 directory[cell, level] = used[0]
                 used[0] += 1
+            if level == np.int64(tops[cell]):
+                tops[cell] += 1
             if fills[cell, level] < most:
                 pool[_bucket(heads, directory, most, cell, level, np.int64(fills[cell, level]))] = time
                 fills[cell, level] += 1
                 break
             merged = np.int64(pool[_bucket(heads, directory, most, cell, level, 1)])
-            heads[cell, level] = (heads[cell, level] + 2) % most
+            second = np.int64(heads[cell, level]) + 2
+            heads[cell, level] = second if second < most else second - most
             pool[_bucket(heads, directory, most, cell, level, most - 2)] = time
             fills[cell, level] = most - 1
             time = merged
@@ -85,7 +97,7 @@ def add_ones(
 
 @kernel
 def add_weights(
-    heads: U16, fills: U16, directory: I32, pool: Pool, used: I64, blocks: int, most: int, window: int,
+    tops: U8, heads: U16, fills: U16, directory: I32, pool: Pool, used: I64, blocks: int, most: int, window: int,
     cells: I32, times: I64, weights: I64, base: int, start: int,
 ) -> int:  # fmt: skip
     """`weights` arrivals at one time each, in O(log weight) and the same state as that many single ones.
@@ -108,9 +120,11 @@ def add_weights(
                 needed += 1
             arriving = (arriving + np.int64(fills[cell, reach]) - most + 1) // 2
             reach += 1
-        if arriving > 0 or used[0] + needed > blocks:
+        if arriving > 0:
+            return -1 - i
+        if used[0] + needed > blocks:
             return i
-        _expire(heads, fills, directory, pool, most, cell, time - window)
+        _expire(tops, heads, fills, directory, pool, most, cell, time - window)
         level = 0
         explicit = np.int64(0)  # of those arriving, so many have the times in `passed`; the rest have this time
         arriving = weights[i]
@@ -138,6 +152,7 @@ def add_weights(
                 pool[np.int64(directory[cell, level]) * most + age] = entry
             arriving = pairs
             level += 1
+            tops[cell] = max(np.int64(tops[cell]), level)
     return cells.size
 
 

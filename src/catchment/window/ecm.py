@@ -34,8 +34,8 @@ class ECMSketch(GridSketch):
     """Frequencies of keys in a sliding window: `depth` rows of `width` counters in time.
 
     **Guarantee.** Let N be the weight in the range that is asked about and f a key's, fixed before the seed was drawn.
-    The estimate misses f by more than `epsilon * N` with probability at most `delta`, for any range in the window that
-    ends now. `high` is never below f, unless the counters are randomised; `low` is above f with probability at most
+    The estimate, which is rounded to a whole number, misses f by more than `epsilon * N` with probability at most
+    `delta`, for any range in the window that ends now. `high` is never below f, unless the counters are randomised; `low` is above f with probability at most
     delta. This stays true after any tree of merges: the sketch keeps the error that its merges have added, and
     `epsilon` and every bound include it.
 

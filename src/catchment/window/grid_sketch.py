@@ -34,7 +34,7 @@ COUNTERS: dict[str, type[Grid]] = {
 }
 """The counters in time, by the name that `counter=` takes."""
 
-_BLOCK = 1 << 14
+_BLOCK = 1 << 15
 
 
 class Counts(NamedTuple):
@@ -81,7 +81,7 @@ class GridSketch(WindowSketch):
     @property
     def counter_error(self) -> float:
         """The relative error of one counter, with what it inherited from merging."""
-        return (1 + self._slack) * (1 + self._grid.error) - 1
+        return self._slack + self._grid.error + self._slack * self._grid.error
 
     @property
     def linear(self) -> bool:  # type: ignore[override]
