@@ -32,7 +32,7 @@ def _bucket(heads: U16, directory: I32, most: int, cell: int, level: int, age: i
     at = np.int64(heads[cell, level]) + age
     if at >= most:
         at -= most
-    return np.int64(directory[cell, level]) * most + at
+    return np.int64(directory[cell, level]) + at
 
 
 @kernel
@@ -60,7 +60,7 @@ def expire_cells(
 
 @kernel
 def add_ones(
-    tops: U8, heads: U16, fills: U16, directory: I32, pool: Pool, used: I64, blocks: int, most: int, window: int,
+    tops: U8, heads: U16, fills: U16, directory: I32, pool: Pool, used: I64, most: int, window: int,
     cells: I32, times: I64, base: int, start: int,
 ) -> int:  # fmt: skip
     """One arrival for each cell named, at its time; returns how many were taken before room ran out."""
@@ -70,7 +70,7 @@ def add_ones(
         # At most one level is new: the one after the last that is in use.
         if np.int64(tops[cell]) >= levels:
             return -1 - i
-        if used[0] + 1 > blocks:
+        if used[0] + most > pool.size:
             return i
         time = times[i] - base
         _expire(tops, heads, fills, directory, pool, most, cell, time - window)
@@ -78,7 +78,7 @@ def add_ones(
         while True:
             if directory[cell, level] < 0:
                 directory[cell, level] = used[0]
-                used[0] += 1
+                used[0] += most
             if level == np.int64(tops[cell]):
                 tops[cell] += 1
             if fills[cell, level] < most:
@@ -97,7 +97,7 @@ def add_ones(
 
 @kernel
 def add_weights(
-    tops: U8, heads: U16, fills: U16, directory: I32, pool: Pool, used: I64, blocks: int, most: int, window: int,
+    tops: U8, heads: U16, fills: U16, directory: I32, pool: Pool, used: I64, most: int, window: int,
     cells: I32, times: I64, weights: I64, base: int, start: int,
 ) -> int:  # fmt: skip
     """`weights` arrivals at one time each, in O(log weight) and the same state as that many single ones.
@@ -122,7 +122,7 @@ def add_weights(
             reach += 1
         if arriving > 0:
             return -1 - i
-        if used[0] + needed > blocks:
+        if used[0] + needed * most > pool.size:
             return i
         _expire(tops, heads, fills, directory, pool, most, cell, time - window)
         level = 0
@@ -131,7 +131,7 @@ def add_weights(
         while arriving > 0:
             if directory[cell, level] < 0:
                 directory[cell, level] = used[0]
-                used[0] += 1
+                used[0] += most
             before = np.int64(fills[cell, level])
             for age in range(before):
                 queue[age] = np.int64(pool[_bucket(heads, directory, most, cell, level, age)])
@@ -149,7 +149,7 @@ def add_weights(
             for age in range(total - 2 * pairs):
                 place = 2 * pairs + age
                 entry = queue[place] if place < known else time
-                pool[np.int64(directory[cell, level]) * most + age] = entry
+                pool[np.int64(directory[cell, level]) + age] = entry
             arriving = pairs
             level += 1
             tops[cell] = max(np.int64(tops[cell]), level)

@@ -243,10 +243,9 @@ class ECMSketch(GridSketch):
         self._arrive(stamps, weights, lambda taken: self._placed(batch, taken))
 
     def _placed(self, batch: KeyBatch, taken: NDArray[np.bool_] | None) -> Callable[[slice], I32]:
-        hashes = batch.hashes()
-        if taken is not None:
-            hashes = hashes[taken]
-        return lambda part: self._cells_of(hashes[part])
+        # Block by block: an array of all hashes would cost a third of the time, for its first touch of memory.
+        chosen = batch if taken is None else batch.take(np.flatnonzero(taken))
+        return lambda part: self._cells_of(chosen.part(part.start, part.stop).hashes())
 
     def _cells_of(self, hashes: U64) -> I32:
         """The cells of a block of keys in each row."""

@@ -69,7 +69,7 @@ class HistogramGrid(ReplayedGrid):
         most = self.block
         done = 0
         while done < times.size:
-            state = self._tops, self._heads, self._fills, self._directory, self._pool, self._used, self._blocks
+            state = self._tops, self._heads, self._fills, self._directory, self._pool, self._used
             if weights is None:
                 done = add_ones(*state, most, self.window, cells, times, self._base, done)
             else:

@@ -38,7 +38,7 @@ def leaf_error(epsilon: float, height: int) -> float:
 
 
 class PooledGrid(Grid):
-    """Blocks of `block` times each; `_directory[cell, level]` says which block holds a cell's level.
+    """Blocks of `block` times each; `_directory[cell, level]` says where in the pool a cell's level starts.
 
     Times are kept in 32 bits when the window leaves room for them, relative to a base that moves along, at least 1;
     0 is a time that has left the window.
@@ -56,13 +56,9 @@ class PooledGrid(Grid):
 
     # -- room -------------------------------------------------------------------------------------------------
 
-    @property
-    def _blocks(self) -> int:
-        return self._pool.size // self.block
-
     def _make_blocks(self, least: int = 8) -> None:
         """A little more room: the pool is the sketch's memory, and half of a doubled one would lie idle."""
-        more = max(least, self._blocks // 32) * self.block
+        more = max(least * self.block, self._pool.size // 32)
         self._pool = np.concatenate([self._pool, np.zeros(more, dtype=self._pool.dtype)])
 
     def _make_places(self, places: int) -> None:
@@ -79,14 +75,14 @@ class PooledGrid(Grid):
             raise DamagedBytesError(f"{slots} times in {reader.left} bytes")
         self._base, self._begun = clock.edge - 1, True
         self._pool = np.zeros(slots, dtype=self._pool.dtype)
-        self._used[0] = used.sum()
+        self._used[0] = slots
         self._make_places(int(used.max(initial=0)))
         places = np.arange(self._directory.shape[1])
         firsts = (np.cumsum(used) - used)[:, None]
-        self._directory[:] = np.where(places < used[:, None], firsts + places, -1)
+        self._directory[:] = np.where(places < used[:, None], (firsts + places) * self.block, -1)
 
     def _trim(self) -> None:
-        self._pool = self._pool[: int(self._used[0]) * self.block].copy()
+        self._pool = self._pool[: int(self._used[0])].copy()
 
     # -- times ------------------------------------------------------------------------------------------------
 
@@ -136,7 +132,7 @@ class ReplayedGrid(PooledGrid):
 
     def absorb(self, parts: list[tuple[ReplayedGrid, Clock]], merged: Clock) -> None:
         self._base, self._begun = merged.edge - 1, True
-        self._make_blocks(max(int(grid._used[0]) for grid, _ in parts))
+        self._make_blocks(max(int(grid._used[0]) for grid, _ in parts) // self.block)
         ends = np.cumsum(np.sum([grid._step_room(np.arange(self.cells)) for grid, _ in parts], axis=0))
         start = 0
         while start < self.cells:

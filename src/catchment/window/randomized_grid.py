@@ -81,7 +81,7 @@ class RandomizedGrid(PooledGrid):
         done = 0
         while done < times.size:
             self._make_levels(int(self._tops.max()) + 4 + (heaviest // self.size).bit_length())
-            state = self._tops, self._directory, self._pool, self._pushes, self._used, self._blocks
+            state = self._tops, self._directory, self._pool, self._pushes, self._used
             if weights is None:
                 done = add_ones(*state, self.size, self.window, self._salt, cells, times, self._base, done)
             else:
@@ -124,7 +124,7 @@ class RandomizedGrid(PooledGrid):
         self._sources = np.append(sources, own)
         self._base, self._begun = merged.edge - 1, True
         cells = np.arange(self.cells)
-        step = max(1, _WORKSPACE // (sum(int(grid._used[0]) for grid, _ in parts) * self.size // self.cells + 1))
+        step = max(1, _WORKSPACE // (sum(int(grid._used[0]) for grid, _ in parts) // self.cells + 1))
         for start in range(0, self.cells, step):
             self._absorb_cells(cells[start : start + step], parts, merged.edge)
         self._trim()
@@ -151,7 +151,7 @@ class RandomizedGrid(PooledGrid):
         done = 0
         while done < cells.size:
             done = fill_cells(
-                self._tops, self._directory, self._pool, self._pushes, self._used, self._blocks, self.size, self._salt,
+                self._tops, self._directory, self._pool, self._pushes, self._used, self.size, self._salt,
                 self._base, cells, levels, rooms[:, :, 0].copy(), merged.reshape(shape[:2]), times, weights, lost, done,
             )  # fmt: skip
             if done < cells.size:

@@ -60,14 +60,14 @@ class WaveGrid(ReplayedGrid):
         size = np.uint64(self.size)
         done = 0
         while done < times.size:
-            state = self._counts, self._tops, self._directory, self._pool, self._used, self._blocks
+            state = self._counts, self._tops, self._directory, self._pool, self._used
             if weights is None:
                 done = add_ones(*state, size, self.window, cells, times, self._base, done)
             else:
                 done = add_weights(*state, size, self.window, cells, times, weights, self._base, done)
             if done < times.size:
                 self._make_places(int(self._tops.max()) + 4)
-                if self._used[0] + 2 > self._blocks:
+                if self._used[0] + 2 * self.size > self._pool.size:
                     self._make_blocks()
 
     def after(self, start: int, cells: I64 | None = None, *, delta: float = 0.0) -> tuple[I64, I64]:
@@ -100,7 +100,7 @@ class WaveGrid(ReplayedGrid):
         done = 0
         while done < cells.size:
             done = fill_cells(
-                self._counts, self._tops, self._directory, self._pool, self._used, self._blocks, np.uint64(self.size),
+                self._counts, self._tops, self._directory, self._pool, self._used, np.uint64(self.size),
                 self._base, cells, rooms, lengths, times, weights, done,
             )  # fmt: skip
             if done < cells.size:
