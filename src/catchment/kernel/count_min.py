@@ -19,8 +19,9 @@ def place_cells(hashes: U64, rows: U64, width: int, out: NDArray[np.int32]) -> N
     """The cell of each key in each row, numbered through: `out` has shape (depth, keys)."""
     for row in range(rows.shape[0]):
         a, b, c = rows[row, 0], rows[row, 1], rows[row, 2]
-        for i in range(hashes.size):
-            out[row, i] = np.int64(column_of(hashes[i], a, b, c, np.uint64(width))) + row * width
+        first = np.uint64(row * width)
+        for i in range(np.uint64(hashes.size)):
+            out[row, i] = first + column_of(hashes[i], a, b, c, np.uint64(width))
 
 
 @kernel

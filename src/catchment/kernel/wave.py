@@ -24,13 +24,14 @@ from catchment.kernel.compile import kernel
 
 __all__ = [
     "RINGS",
-    "add_ones",
     "add_weights",
     "bracket_cells",
     "decode_times",
     "encode_times",
     "fill_cells",
     "list_steps",
+    "number_arrivals",
+    "store_times",
 ]
 
 I64 = NDArray[np.int64]
@@ -95,22 +96,38 @@ def _start(directory: I32, used: I64, cap: np.uint64, cell: int) -> None:
 
 
 @kernel
-def add_ones(
-    counts: I64, tops: U8, directory: I32, pool: Pool, used: I64, cap: np.uint64, window: int,
-    cells: I32, times: I64, base: int, start: int,
-) -> int:  # fmt: skip
-    """One arrival for each cell named, at its time; returns how many were taken before room ran out."""
-    for i in range(start, cells.size):
+def number_arrivals(counts: I64, cells: I32, ranks: I64) -> None:
+    """Give each arrival its rank in its cell: the first of two steps, whose loads and stores are free of the second's.
+
+    In one loop the next arrival's count waited for the address of this one's time: it took half again as long.
+    """
+    for i in range(np.uint64(cells.size)):  # unsigned, as the cells: signed indexes are first checked for their sign
         cell = np.uint64(cells[i])
-        rank = np.uint64(counts[cell]) + _1
-        # The count is stored before all else: the next arrival of a heavy cell waits for it. Last, it cost half again.
-        counts[cell] = np.int64(rank)
+        rank = counts[cell] + 1
+        counts[cell] = rank
+        ranks[i] = rank
+
+
+@kernel
+def store_times(
+    counts: I64, tops: U8, directory: I32, pool: Pool, used: I64, cap: np.uint64, window: int,
+    cells: I32, ranks: I64, times: I64, base: int, start: int,
+) -> int:  # fmt: skip
+    """Keep the times of numbered arrivals; returns how many were done before room ran out.
+
+    An arrival that later ones of the batch will displace on its level is passed over: of a cell with a thousand in a
+    batch, a few dozen are stored. Those that go to the ring are not, since the ring decides when to grow.
+    """
+    reach = cap + cap
+    for i in range(np.uint64(start), np.uint64(cells.size)):
+        cell = np.uint64(cells[i])
+        rank = np.uint64(ranks[i])
         level = trailing_zeros(rank)
         if level < np.uint64(tops[cell]):
-            pool[np.uint64(directory[cell, level]) + _remainder(rank >> (level + _1), cap)] = times[i] - base
+            if (np.uint64(counts[cell]) - rank) >> level <= reach:
+                pool[np.uint64(directory[cell, level]) + _remainder(rank >> (level + _1), cap)] = times[i] - base
         elif not _add_to_ring(tops, directory, pool, used, cap, window, np.int64(cell), rank, times[i] - base):
-            counts[cell] = np.int64(rank - _1)
-            return i
+            return np.int64(i)
     return cells.size
 
 

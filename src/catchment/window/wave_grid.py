@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from catchment.errors import DamagedBytesError
 from catchment.kernel.wave import (
     RINGS,
-    add_ones,
     add_weights,
     bracket_cells,
     decode_times,
     encode_times,
     fill_cells,
     list_steps,
+    number_arrivals,
+    store_times,
 )
 from catchment.sketch.checks import MASS_LIMIT
 from catchment.sketch.codec import Reader, Writer
@@ -58,17 +59,21 @@ class WaveGrid(ReplayedGrid):
 
     def _add(self, cells: I32, times: I64, weights: I64 | None) -> None:
         size = np.uint64(self.size)
+        ranks = np.empty(times.size if weights is None else 0, dtype=np.int64)
+        if weights is None:
+            number_arrivals(self._counts, cells, ranks)
         done = 0
-        while done < times.size:
+        while True:
             state = self._counts, self._tops, self._directory, self._pool, self._used
             if weights is None:
-                done = add_ones(*state, size, self.window, cells, times, self._base, done)
+                done = store_times(*state, size, self.window, cells, ranks, times, self._base, done)
             else:
                 done = add_weights(*state, size, self.window, cells, times, weights, self._base, done)
-            if done < times.size:
-                self._make_places(int(self._tops.max()) + 4)
-                if self._used[0] + 2 * self.size > self._pool.size:
-                    self._make_blocks()
+            if done == times.size:
+                return
+            self._make_places(int(self._tops.max()) + 4)
+            if self._used[0] + 2 * self.size > self._pool.size:
+                self._make_blocks()
 
     def after(self, start: int, cells: I64 | None = None, *, delta: float = 0.0) -> tuple[I64, I64]:
         asked = np.arange(self.cells) if cells is None else cells
