@@ -33,6 +33,19 @@ from catchment.sketch import (
     UltraLogLog,
     ValueEstimator,
 )
+from catchment.window import (
+    DyadicECM,
+    ECMSketch,
+    ExponentialHistogram,
+    Panes,
+    PerfectCountMin,
+    ProportionalCountMin,
+    RandomizedWave,
+    SimpleCountMin,
+    SplitterCountMin,
+    Wave,
+    WindowSketch,
+)
 
 __version__ = "0.1.0"
 
@@ -44,6 +57,9 @@ __all__ = [
     "CatchmentError",
     "CountMin",
     "DamagedBytesError",
+    "DyadicECM",
+    "ECMSketch",
+    "ExponentialHistogram",
     "FMSketch",
     "FastAMS",
     "InputError",
@@ -52,15 +68,23 @@ __all__ = [
     "MergeError",
     "NameNotFoundError",
     "NullKeyError",
+    "Panes",
     "ParameterError",
+    "PerfectCountMin",
+    "ProportionalCountMin",
     "QueryError",
+    "RandomizedWave",
     "Ranking",
+    "SimpleCountMin",
     "Sketch",
     "SpaceSaving",
+    "SplitterCountMin",
     "TimeError",
     "TugOfWar",
     "UltraLogLog",
     "UnknownFormatError",
     "ValueEstimator",
+    "Wave",
     "WeightError",
+    "WindowSketch",
 ]

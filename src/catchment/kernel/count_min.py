@@ -15,12 +15,12 @@ I64 = NDArray[np.int64]
 
 
 @kernel
-def place_cells(
-    hashes: U64, a: np.uint64, b: np.uint64, c: np.uint64, width: int, first: int, out: NDArray[np.int32]
-) -> None:
-    """The cell of each key in the row that drew a, b and c and starts at cell `first`."""
-    for i in range(hashes.size):
-        out[i] = np.int64(column_of(hashes[i], a, b, c, np.uint64(width))) + first
+def place_cells(hashes: U64, rows: U64, width: int, out: NDArray[np.int32]) -> None:
+    """The cell of each key in each row, numbered through: `out` has shape (depth, keys)."""
+    for row in range(rows.shape[0]):
+        a, b, c = rows[row, 0], rows[row, 1], rows[row, 2]
+        for i in range(hashes.size):
+            out[row, i] = np.int64(column_of(hashes[i], a, b, c, np.uint64(width))) + row * width
 
 
 @kernel

@@ -43,12 +43,12 @@ class WindowSketch(Sketch):
 
     @property
     def late(self) -> int:
-        """The weight of events that came after a newer one, and were taken."""
+        """The number of events that came after a newer one, and were taken."""
         return self._time.late
 
     @property
     def too_late(self) -> int:
-        """The weight of events that were later than `lateness` allows, and were not taken."""
+        """The number of events that were later than `lateness` allows, and were not taken."""
         return self._time.too_late
 
     def _absorb(self, others: list[Self]) -> None:

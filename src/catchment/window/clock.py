@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from catchment.errors import DamagedBytesError, ParameterError, QueryError, TimeError
 from catchment.kernel.clock import LATE, TOO_LATE, out_of_order, register_times
-from catchment.sketch.checks import check_whole
+from catchment.sketch.checks import check_choice, check_whole
 from catchment.sketch.codec import Reader, Writer
 
 __all__ = ["ARRIVALS", "CLOCKS", "TIME", "TIME_LIMIT", "Clock", "Stamps", "clock_parameters"]
@@ -72,7 +72,7 @@ class Stamps:
         """Which events count; None for all."""
         if self.fates is None or not np.any(self.fates == TOO_LATE):
             return None
-        return self.fates != TOO_LATE
+        return np.asarray(self.fates != TOO_LATE)
 
     @property
     def late(self) -> NDArray[np.bool_] | None:
@@ -87,7 +87,7 @@ class Clock:
     >>> stamps = clock.read(np.array([5, 20, 15, 2]), 4)
     >>> stamps.times.tolist(), stamps.taken.tolist(), stamps.delay
     ([5, 20, 20, 20], [True, True, True, False], 5)
-    >>> clock.commit(stamps, np.array([1, 1, 1, 1]))
+    >>> clock.commit(stamps)
     >>> clock.newest, clock.late, clock.too_late
     (20, 1, 1)
     >>> clock.span(last=10, now=None)
@@ -96,7 +96,7 @@ class Clock:
 
     def __init__(self, *, window: int, kind: str, lateness: int) -> None:
         self.window = check_whole("window" if kind == TIME else "arrivals", window, 1, TIME_LIMIT)
-        self.kind = kind
+        self.kind = check_choice("clock", kind, CLOCKS)
         self.lateness = check_whole("lateness", lateness, 0, self.window)
         self.first = self.newest = 0
         self.started = False
@@ -124,8 +124,8 @@ class Clock:
     def _before(self) -> int:
         return self.newest if self.started else -TIME_LIMIT
 
-    def commit(self, stamps: Stamps, weights: I64 | None) -> None:
-        """Go on to the last of these times; `late` and `too_late` grow by weight, or by one where that is None."""
+    def commit(self, stamps: Stamps) -> None:
+        """Go on to the last of these times, and count the events that were late."""
         if not stamps.times.size:
             return
         if not self.started:
@@ -133,9 +133,8 @@ class Clock:
         self.newest = int(stamps.times[-1])
         self.delay = max(self.delay, stamps.delay)
         if stamps.fates is not None:
-            shares = np.ones(stamps.times.size, dtype=np.int64) if weights is None else weights
-            self.late += int(shares[stamps.fates == LATE].sum())
-            self.too_late += int(shares[stamps.fates == TOO_LATE].sum())
+            self.late += int(np.count_nonzero(stamps.fates == LATE))
+            self.too_late += int(np.count_nonzero(stamps.fates == TOO_LATE))
 
     # -- questions --------------------------------------------------------------------------------------------
 
@@ -169,7 +168,8 @@ class Clock:
             self.first = min(clock.first for clock in clocks)
             self.newest = max(clock.newest for clock in clocks)
             self.started = True
-        self.late, self.too_late = self.late + sum(o.late for o in others), self.too_late + sum(o.too_late for o in others)
+        self.late += sum(clock.late for clock in others)
+        self.too_late += sum(clock.too_late for clock in others)
         self.delay = max([self.delay, *(clock.delay for clock in others)])
 
     def write(self, writer: Writer) -> None:
@@ -200,7 +200,8 @@ def as_times(at: Any, count: int | None) -> I64:
         raise TimeError("times that are masked", "leave those events out")
     if times.dtype.kind in "mM":
         raise TimeError(
-            f"times of type {times.dtype}", "give integers in the window's unit: .astype('datetime64[us]').astype('int64')"
+            f"times of type {times.dtype}",
+            "give integers in the window's unit: .astype('datetime64[us]').astype('int64')",
         )
     if times.dtype.kind not in "iu" and times.size:
         raise TimeError(f"times of type {times.dtype}", "give integers, in any unit: milliseconds, microseconds")

@@ -53,7 +53,7 @@ class TimeCounter(GridSketch):
 
     @property
     def guarantee(self) -> str:
-        return f"the truth lies in [low, high], and the value misses it by at most {self.epsilon:.3g} of it, always"
+        return f"the truth lies in [low, high], and the value, rounded, misses it by at most {self.epsilon:.3g} of it, always"
 
     def update(self, at: Any = None, *, weights: Any = 1) -> None:
         """Count events at these times, once each or by weight: integers, not negative.
@@ -66,7 +66,7 @@ class TimeCounter(GridSketch):
             count = 1 if np.ndim(weights) == 0 else len(weights)
         stamps = self._time.read(at, count)
         shares = weights if are_ones(weights) else as_weights(weights, stamps.times.size)
-        self._arrive(stamps, shares, lambda taken: lambda part: [np.zeros(part.stop - part.start, dtype=np.int32)])
+        self._arrive(stamps, shares, lambda _: lambda part: np.zeros((1, part.stop - part.start), dtype=np.int32))
 
     def estimate(self, *, last: int | None = None, now: int | None = None) -> Answer:
         """The weight of the events in the last ticks, the whole window by default."""

@@ -52,7 +52,10 @@ class Grid(ABC):
 
     @abstractmethod
     def add(self, cells: I32, times: I64, weights: I64 | None) -> None:
-        """Arrivals in those cells at those times, which never decrease; one each where weights are None."""
+        """Arrivals at those times, which never decrease, each in one cell of every row of `cells`.
+
+        One each where weights are None.
+        """
 
     @abstractmethod
     def after(self, start: int, cells: I64 | None = None, *, delta: float = 0.0) -> tuple[I64, I64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
 from typing import Any, NamedTuple, Self
 
@@ -34,7 +34,7 @@ COUNTERS: dict[str, type[Grid]] = {
 }
 """The counters in time, by the name that `counter=` takes."""
 
-_BLOCK = 1 << 14
+_BLOCK = 1 << 15
 
 
 class Counts(NamedTuple):
@@ -75,13 +75,13 @@ class GridSketch(WindowSketch):
     def _new_grid(self) -> Grid:
         cells = self._cells() + 1
         if self.counter == "randomized":
-            return RandomizedGrid(cells, self.size, self.window, draw=draws(self.seed, 1)[0])
+            return RandomizedGrid(cells, self.size, self.window, draw=int(draws(self.seed, 1)[0]))
         return COUNTERS[self.counter](cells, self.size, self.window)
 
     @property
     def counter_error(self) -> float:
         """The relative error of one counter, with what it inherited from merging."""
-        return (1 + self._slack) * (1 + self._grid.error) - 1
+        return self._slack + self._grid.error + self._slack * self._grid.error
 
     @property
     def linear(self) -> bool:  # type: ignore[override]
@@ -91,9 +91,9 @@ class GridSketch(WindowSketch):
     # -- events -----------------------------------------------------------------------------------------------
 
     def _arrive(
-        self, stamps: Stamps, weights: Any, cells_of: Callable[[NDArray[np.bool_] | None], Iterator[I32] | Any]
+        self, stamps: Stamps, weights: Any, cells_of: Callable[[NDArray[np.bool_] | None], Callable[[slice], I32]]
     ) -> None:
-        """Count events; `cells_of(taken)` gives for a slice of those taken the cells of each, row by row."""
+        """Count events; `cells_of(taken)` gives for any slice of those taken their cells, a row for each."""
         count = stamps.times.size
         shares = None if are_ones(weights) else as_weights(weights, count)
         taken = stamps.taken
@@ -110,12 +110,11 @@ class GridSketch(WindowSketch):
             stop = min(self._grid.reach(times, at), at + _BLOCK)
             part = slice(at, stop)
             share = None if kept is None else kept[part]
-            for cells in place(part):
-                self._grid.add(cells, times[part], share)
+            self._grid.add(place(part), times[part], share)
             if late is not None and late[part].any():
                 self._add_late(times[part][late[part]], None if share is None else share[late[part]])
             at = stop
-        self._time.commit(stamps, shares)
+        self._time.commit(stamps)
         self._mass = mass
         self._forget_answers()
 
@@ -125,7 +124,7 @@ class GridSketch(WindowSketch):
         return check_mass("weights", self._mass, shares if taken is None else shares[taken])
 
     def _add_late(self, times: I64, weights: I64 | None) -> None:
-        self._grid.add(np.full(times.size, self._cells(), dtype=np.int32), times, weights)
+        self._grid.add(np.full((1, times.size), self._cells(), dtype=np.int32), times, weights)
 
     # -- questions --------------------------------------------------------------------------------------------
 
@@ -155,7 +154,7 @@ class GridSketch(WindowSketch):
         counts = self._registered_after(start, share)
         value, low, high = (part[:-1] for part in counts)
         if late:
-            # Of what was registered after start, only late events registered within the longest delay can belong before.
+            # Of what was registered after start, only late events, within the longest delay, can belong before it.
             settled = self._registered_after(start + self._time.delay, share)
             moved = int(counts.high[-1] - settled.low[-1])
             low = np.maximum(np.maximum(low - moved, settled.low[:-1]), 0)

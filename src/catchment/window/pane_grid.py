@@ -24,7 +24,7 @@ _NONE = -(2**62)
 
 
 class PaneGrid(Grid):
-    """`size` panes to a window; pane p holds the times from p length to (p + 1) length - 1, the same at all sites.
+    """`size` panes to a window; pane p holds the times in (p length, (p + 1) length], the same at all sites.
 
     *Error.* Panes that lie wholly in the range are counted exactly, and the pane that is cut by its start in full or
     not at all. When arrivals come evenly, that is 1/size of the window's; when they come in bursts, it may be all.
@@ -57,12 +57,12 @@ class PaneGrid(Grid):
     def after(self, start: int, cells: I64 | None = None, *, delta: float = 0.0) -> tuple[I64, I64]:
         chosen = self._panes if cells is None else self._panes[:, cells]
         begins = self._numbers * self.length
-        return chosen[begins > start].sum(axis=0), chosen[begins + self.length - 1 > start].sum(axis=0)
+        return chosen[begins >= start].sum(axis=0), chosen[begins + self.length > start].sum(axis=0)
 
     def counts(self) -> I64 | None:
         return None
 
-    def absorb(self, parts: list[tuple[PaneGrid, Clock]], merged: Clock) -> None:  # type: ignore[override]
+    def absorb(self, parts: list[tuple[PaneGrid, Clock]], merged: Clock) -> None:
         for grid, _ in parts:
             for row in grid._rows(merged):
                 number = int(grid._numbers[row])
@@ -72,7 +72,7 @@ class PaneGrid(Grid):
 
     def _rows(self, clock: Clock) -> I64:
         """The rows with panes that reach into the window, oldest first, without those that hold nothing."""
-        reaching = (self._numbers + 1) * self.length - 1 > clock.edge
+        reaching = (self._numbers + 1) * self.length > clock.edge
         rows = np.flatnonzero((self._numbers != _NONE) & reaching & self._panes.any(axis=1))
         return rows[np.argsort(self._numbers[rows])]
 
@@ -86,9 +86,9 @@ class PaneGrid(Grid):
         (count,) = reader.numbers("I")
         if count > self._numbers.size or (count and not clock.started):
             raise DamagedBytesError(f"{count} panes")
-        newest = clock.newest // self.length
+        newest = (clock.newest - 1) // self.length
         numbers = reader.integers(count, np.int64, low=newest - self.size - 1, high=newest)
-        if np.any(numbers[1:] <= numbers[:-1]) or np.any((numbers + 1) * self.length - 1 <= clock.edge):
+        if np.any(numbers[1:] <= numbers[:-1]) or np.any((numbers + 1) * self.length <= clock.edge):
             raise DamagedBytesError("panes out of order, or out of the window")
         panes = reader.integers(count * self.cells, np.int64, low=0, high=MASS_LIMIT).reshape(count, self.cells)
         if not np.all(panes.any(axis=1)):

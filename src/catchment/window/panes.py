@@ -109,7 +109,7 @@ class Panes(WindowSketch):
     >>> visitors.estimate(last=1_800_000).window
     (1800000, 3600000)
     >>> visitors.ask("estimate", last=60_000, now=1_800_000).value
-    1.0...
+    1
 
     References
     ----------
@@ -215,7 +215,7 @@ class Panes(WindowSketch):
         stamps = self._time.read(at, len(batch))
         if len(batch):
             self._take(split_into_runs(self._numbers(stamps), stamps.own, columns))
-            self._time.commit(stamps, None)
+            self._time.commit(stamps)
             self._keep(self._kept)
 
     def _columns(self, more: dict[str, Any], count: int) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class WindowedCountMin(WindowSketch):
         check_mass("weights", self._mass, weights)
         if hashes.size:
             self._take(hashes, stamps, weights)
-            self._time.commit(stamps, weights)
+            self._time.commit(stamps)
 
     @property
     @abstractmethod
