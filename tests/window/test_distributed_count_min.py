@@ -72,6 +72,18 @@ def test_the_coordinator_answers_truly_for_all_sites(kind: type[WindowedCountMin
     assert failures <= failures_allowed(trials, doubt)
 
 
+def test_items_that_were_not_sent_push_others_out_of_a_window_of_arrivals() -> None:
+    site = CountMinSite(PerfectCountMin(arrivals=10), every=10)
+    coordinator = CountMinCoordinator(PerfectCountMin(arrivals=10), sites=["a"], every=10)
+    (message,) = site.handle(["old"] * 10)
+    coordinator.handle("a", message)
+    assert site.handle(["new"] * 9) == []
+    answer = coordinator.estimate(["old", "new"])
+    assert 1 in answer[0]
+    assert 9 in answer[1]
+    assert answer[1].high == 9
+
+
 @pytest.mark.parametrize("kind", [PerfectCountMin, SimpleCountMin], ids=name_of)
 def test_entries_lag_by_no_more_than_theorem_3_10(kind: type[WindowedCountMin]) -> None:
     window, epsilon, largest = 400, 0.1, 0

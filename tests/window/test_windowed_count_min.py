@@ -63,13 +63,17 @@ def test_contract(check: Callable[..., None], kind: type[Sketch], sizes: dict[st
 # -- against the truth ----------------------------------------------------------------------------------------
 
 
+DELTA = 0.02
+
+
 class Case:
     """A stream with late events, fed to a sketch in batches of random size, and what is true of it."""
 
     def __init__(self, kind: type[WindowedCountMin], stream: str, trial: int, *, arrivals: bool = False) -> None:
         self.rng = np.random.default_rng([trial, sum(stream.encode())])
         events = STREAMS[stream](400, seed=int(self.rng.integers(1, 2**32)))
-        self.keys, self.at = events.keys % 150, events.at
+        # With few keys hardly any collide, so lower bounds are tight, and one that is too high shows.
+        self.keys, self.at = events.keys % int(self.rng.choice([4, 150])), events.at
         self.weights = events.weights if trial % 2 else np.ones(400, dtype=np.int64)
         self.window = int(self.rng.choice([1, 3, 40, 150, 399, 2000]))
         self.lateness = 0 if arrivals or trial % 3 else int(self.rng.integers(0, self.window + 1))
@@ -78,8 +82,10 @@ class Case:
         self.arrivals = arrivals
         self.options = {
             "window": self.window, "clock": "arrivals" if arrivals else "time", "lateness": self.lateness,
-            "width": 25, "depth": 3, "delta": 0.1, "seed": int(self.rng.integers(1, 2**32)),
+            "width": 25, "depth": 3, "delta": DELTA, "seed": int(self.rng.integers(1, 2**32)),
         }  # fmt: skip
+        if kind is SplitterCountMin and trial % 4 < 2:  # hardly a split, so that bounds and truth are far apart
+            self.options |= {"gamma": 1.0, "beta": 100.0}
         self.kind = kind
 
     def built(self) -> WindowedCountMin:
@@ -136,7 +142,7 @@ def test_bounds_fail_no_more_often_than_delta(kind: type[WindowedCountMin], arri
         case = Case(kind, stream, trial, arrivals=arrivals)
         sketch = case.feed(case.built(), everything)
         failures += check_case(case, sketch, case.taken(everything))
-    assert failures <= failures_allowed(len(trials), 0.1)
+    assert failures <= failures_allowed(len(trials), DELTA)
 
 
 @kinds
@@ -152,7 +158,7 @@ def test_bounds_hold_after_trees_of_merges(kind: type[WindowedCountMin]) -> None
         failures += check_case(case, merged, taken)
         more = case.feed(merged, np.zeros(400, dtype=np.bool_))  # nothing: and nothing changes
         assert more.to_bytes() == merged.to_bytes()
-    assert failures <= failures_allowed(len(trials), 0.1)
+    assert failures <= failures_allowed(len(trials), DELTA)
 
 
 @pytest.mark.parametrize("stream", ["drifting", "bursts", "uniform"])
@@ -168,6 +174,19 @@ def test_a_merged_splitter_goes_on_truthfully(stream: str) -> None:
         case.feed(merged, late)
         taken = np.any([case.taken(early & (sites == site)) for site in range(3)], axis=0) | case.taken(late)
         check_case(case, merged, taken)
+
+
+def test_a_sub_cell_that_takes_in_a_shorter_one_keeps_its_end() -> None:
+    """Only in merged queues can the bottom end before its predecessor does."""
+    options = {"width": 1, "depth": 1, "window": 100, "gamma": 0.5, "beta": 1e9}
+    long, short = SplitterCountMin.sized(**options), SplitterCountMin.sized(**options)
+    long.update(["a", "a"], at=[10, 90], weights=[1, 20])
+    short.update("b", at=20, weights=40)
+    merged = SplitterCountMin.merge([long, short])
+    assert [merged._init[:2].tolist(), merged._last[:2].tolist()] == [[10, 20], [90, 20]]
+    merged.update("b", at=95)
+    assert merged._sub_cells(-100)[0].size == 2, "the bottom was merged into its predecessor"
+    assert merged.estimate("a", now=150).high >= 20
 
 
 def columns_of(sketch: WindowedCountMin, keys: Any) -> I64:
@@ -274,9 +293,26 @@ GAMMAS = st.sampled_from([0.0501303, 0.2300171, 0.7100037])
 BETAS = st.sampled_from([0.9, 1.3100177, 1.5137131, 4.7100193])
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(splitter_stream(), st.integers(1, 14), st.integers(1, 4), GAMMAS, BETAS, st.integers(0, 20), st.booleans())
 def test_splitter_is_the_listing_touching_every_cell_at_every_tick(
+    events: list[tuple[int, int, int]], window: int, width: int, gamma: float, beta: float, silence: int, counted: bool
+) -> None:
+    check_against_the_listing(events, window, width, gamma, beta, silence, counted)
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["time", "arrivals"])
+def test_splitter_is_the_listing_on_longer_streams(counted: bool) -> None:
+    """Long ones, which hypothesis seldom makes: sub-cells that are filled and fade at once."""
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        gaps, keys = rng.choice([0, 1, 1, 1, 2, 9], 120), rng.integers(0, 3, 120)
+        events = list(zip(gaps.tolist(), keys.tolist(), rng.integers(1, 4, 120).tolist(), strict=True))
+        gamma, beta = rng.choice([0.2300171, 0.9700013]), rng.choice([1.3100177, 4.7100193])
+        check_against_the_listing(events, int(rng.integers(5, 60)), 2, gamma, beta, int(rng.integers(0, 9)), counted)
+
+
+def check_against_the_listing(
     events: list[tuple[int, int, int]], window: int, width: int, gamma: float, beta: float, silence: int, counted: bool
 ) -> None:
     """With time, and with arrivals, where steps are items and the listing's M is the window."""
@@ -416,7 +452,7 @@ def test_an_event_of_no_weight_moves_the_clock_and_nothing_else(kind: type[Windo
 def test_late_events_are_taken_and_too_late_ones_counted(kind: type[WindowedCountMin]) -> None:
     sketch = kind(window=100, lateness=30)
     sketch.update(["a", "a", "a", "b"], at=[10, 140, 115, 100], weights=[1, 2, 4, 8])
-    assert (sketch.late, sketch.too_late, sketch.newest) == (4, 8, 140)
+    assert (sketch.late, sketch.too_late, sketch.newest) == (1, 1, 140)
     assert sketch.estimate("a").high >= 6
     assert sketch.estimate("b").high < 8 or kind is SimpleCountMin
     # At 220 the window starts after 120: the late event, registered at 140, is before it.

@@ -180,7 +180,7 @@ class JumpingCountMin(WindowedCountMin):
         read_mass(current)
         read_mass(previous)
         read_mass(current + previous)
-        if not (0 <= lates[0] <= current and 0 <= lates[1] <= previous and sum(lates) <= self._time.late):
+        if not (0 <= lates[0] <= current and 0 <= lates[1] <= previous and (self._time.late or not any(lates))):
             raise DamagedBytesError(f"{lates} late events of {[current, previous]}")
         if current + previous and not self._time.started:
             raise DamagedBytesError("counters before the first event")
