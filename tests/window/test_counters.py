@@ -24,7 +24,7 @@ from catchment.window.counters import TimeCounter
 from tests.window.scenarios import in_batches, merged, scenario
 
 DETERMINISTIC: list[type[TimeCounter]] = [Wave, ExponentialHistogram]
-ALL = [*DETERMINISTIC, RandomizedWave]
+ALL: list[type[TimeCounter]] = [*DETERMINISTIC, RandomizedWave]
 CASES = 2000
 
 
@@ -34,7 +34,7 @@ def through_a_tree(kind: type[TimeCounter], seed: int, sizes: dict[str, Any]) ->
     parts = []
     for _, at, weights in case.sites:
         part = kind.sized(**sizes, window=case.window, lateness=case.lateness)
-        in_batches(lambda t, w, part=part: part.update(at=t, weights=w), (at, weights), rng)  # type: ignore[misc]
+        in_batches(lambda t, w, part=part: part.update(at=t, weights=w), (at, weights), rng)
         assert part.too_late == 0
         parts.append(part)
     return merged(parts, case.height, rng), case, rng
@@ -99,8 +99,8 @@ def test_bounds_are_not_needlessly_loose(kind: type[TimeCounter]) -> None:
         for _ in range(10):
             last = int(rng.integers(100, 6000))
             answer = counter.estimate(last=last)
-            widths.append((answer.high - answer.low) / 2)
-            errors.append(abs(answer.value - int(np.sum(at > at[-1] - last))))
+            widths.append(float(answer.high - answer.low) / 2)
+            errors.append(float(abs(answer.value - int(np.sum(at > at[-1] - last)))))
     assert np.mean(widths) < 6 * np.mean(errors)
 
 
