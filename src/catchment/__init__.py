@@ -35,6 +35,7 @@ from catchment.sketch import (
     ValueEstimator,
 )
 from catchment.window import (
+    DyadicECM,
     ECMSketch,
     ExponentialHistogram,
     Panes,
@@ -57,6 +58,7 @@ __all__ = [
     "CatchmentError",
     "CountMin",
     "DamagedBytesError",
+    "DyadicECM",
     "ECMSketch",
     "ExponentialHistogram",
     "FMSketch",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import catchment
-from catchment import Sketch
+from catchment import CountMin, Sketch, SpaceSaving
 
 EXPORTED: list[type[Sketch]] = [
     kind
     for kind in (getattr(catchment, name) for name in catchment.__all__)
-    if isinstance(kind, type) and issubclass(kind, Sketch) and kind is not Sketch
+    if isinstance(kind, type) and issubclass(kind, Sketch) and "family" in vars(kind)
 ]
 
 SMALL: dict[str, list[dict[str, Any]]] = {
@@ -26,6 +26,40 @@ SMALL: dict[str, list[dict[str, Any]]] = {
         {"dimensions": 64, "counter": "ultraloglog", "counter_size": 6},
         {"dimensions": 64, "counter": "fm", "counter_size": 32},
         {"dimensions": 64, "counter": "bottom_k", "counter_size": 40},
+    ],
+    "ExponentialHistogram": [{"size": 4, "window": 300, "lateness": 20}, {"size": 4, "window": 40}],
+    "Wave": [{"size": 5, "window": 300, "lateness": 20}, {"size": 3, "window": 40}],
+    "RandomizedWave": [{"size": 60, "window": 300, "lateness": 20}, {"size": 2, "window": 40}],
+    "Panes": [
+        {"prototype": SpaceSaving.sized(capacity=30), "window": 300, "panes": 8},
+        {"prototype": CountMin.sized(width=40, depth=3, delta=1e-6), "window": 300, "panes": 5, "lateness": 20},
+    ],
+    "ECMSketch": [
+        {"width": 40, "depth": 3, "size": 6, "window": 300, "lateness": 20},
+        {"width": 40, "depth": 3, "size": 4, "window": 300, "counter": "eh"},
+        {"width": 20, "depth": 3, "size": 40, "window": 300, "counter": "randomized"},
+        {"width": 40, "depth": 3, "size": 8, "window": 300, "counter": "panes"},
+        {"width": 1, "depth": 1, "size": 3, "window": 40, "optimize_for": "join"},
+    ],
+    "DyadicECM": [
+        {"width": 40, "depth": 3, "size": 6, "window": 300, "bits": 20, "step": 2},
+        {"width": 40, "depth": 3, "size": 4, "window": 300, "bits": 20, "step": 4, "counter": "eh"},
+    ],
+    "PerfectCountMin": [
+        {"width": 40, "depth": 3, "window": 300, "lateness": 20},
+        {"width": 1, "depth": 1, "window": 40},
+    ],
+    "SimpleCountMin": [
+        {"width": 40, "depth": 3, "window": 300, "lateness": 20},
+        {"width": 1, "depth": 1, "window": 40},
+    ],
+    "ProportionalCountMin": [
+        {"width": 40, "depth": 3, "window": 300, "lateness": 20},
+        {"width": 1, "depth": 1, "window": 40},
+    ],
+    "SplitterCountMin": [
+        {"width": 40, "depth": 3, "window": 300, "lateness": 20},
+        {"width": 1, "depth": 1, "window": 40},
     ],
 }
 

@@ -15,7 +15,7 @@ IN_ORDER, LATE, TOO_LATE = 0, 1, 2
 
 
 @kernel
-def out_of_order(at: I64, newest: np.int64) -> np.int64:
+def out_of_order(at: I64, newest: int) -> int:
     """The place of the first time that is before its predecessor, or the length if there is none."""
     before = newest
     for i in range(at.size):
@@ -26,7 +26,7 @@ def out_of_order(at: I64, newest: np.int64) -> np.int64:
 
 
 @kernel
-def register_times(at: I64, newest: np.int64, lateness: np.int64, out: I64, fates: NDArray[np.uint8]) -> np.int64:
+def register_times(at: I64, newest: int, lateness: int, out: I64, fates: NDArray[np.uint8]) -> int:
     """Give each event the newest time so far, say whether it is late, and return the longest delay of those taken."""
     delay = np.int64(0)
     for i in range(at.size):

@@ -3,8 +3,8 @@
 Level l of a cell is a queue of at most `most` buckets of 2^l arrivals each; a bucket is the time of its newest
 arrival. When a queue is full, its two oldest buckets become one of the next level (Datar, Gionis, Indyk, Motwani,
 SIAM J. Comput. 31(6), 2002). Queues are rings of `most` slots in blocks out of one pool: `heads` says where the oldest
-bucket lies and `fills` how many there are. Times are relative to the grid's base; a time at or before the window's
-edge has left it. An update returns where it stopped for want of blocks or of levels in the directory.
+bucket lies, `fills` how many there are, and `tops` how many levels are in use. Times are relative to the grid's base; a time at or before the window's
+edge has left it. An update returns the place i where it stopped for want of blocks, or -1 - i for want of levels.
 """
 
 from __future__ import annotations
@@ -22,60 +22,72 @@ I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 I32 = NDArray[np.int32]
 U16 = NDArray[np.uint16]
+U8 = NDArray[np.uint8]
 Pool = NDArray[Any]
 
 
 @kernel
-def _bucket(heads: U16, directory: I32, most: np.int64, cell: np.int64, level: np.int64, age: np.int64) -> np.int64:
+def _bucket(heads: U16, directory: I32, most: int, cell: int, level: int, age: int) -> int:
     """Where in the pool the bucket lies that is `age` places after the oldest of its queue."""
     at = np.int64(heads[cell, level]) + age
     if at >= most:
         at -= most
-    return np.int64(directory[cell, level]) * most + at
+    return np.int64(directory[cell, level]) + at
 
 
 @kernel
-def _expire(heads: U16, fills: U16, directory: I32, pool: Pool, most: np.int64, cell: np.int64, edge: np.int64) -> None:
+def _expire(
+    tops: U8, heads: U16, fills: U16, directory: I32, pool: Pool, most: int, cell: int, edge: int
+) -> None:  # fmt: skip
     """Drop the buckets that have left the window, oldest first, which is highest level first."""
-    for level in range(fills.shape[1] - 1, -1, -1):
+    while tops[cell] > 0:
+        level = np.int64(tops[cell]) - 1
         while fills[cell, level] > 0:
             if np.int64(pool[_bucket(heads, directory, most, cell, level, 0)]) > edge:
                 return
-            heads[cell, level] = (heads[cell, level] + 1) % most
+            heads[cell, level] = heads[cell, level] + 1 if heads[cell, level] + 1 < most else 0
             fills[cell, level] -= 1
+        tops[cell] -= 1
 
 
 @kernel
-def expire_cells(heads: U16, fills: U16, directory: I32, pool: Pool, most: np.int64, edge: np.int64) -> None:
+def expire_cells(
+    tops: U8, heads: U16, fills: U16, directory: I32, pool: Pool, most: int, edge: int
+) -> None:  # fmt: skip
     for cell in range(fills.shape[0]):
-        _expire(heads, fills, directory, pool, most, cell, edge)
+        _expire(tops, heads, fills, directory, pool, most, cell, edge)
 
 
 @kernel
 def add_ones(
-    heads: U16, fills: U16, directory: I32, pool: Pool, used: I64, blocks: int, most: np.int64, window: np.int64,
-    cells: I32, times: I64, base: np.int64, start: int,
+    tops: U8, heads: U16, fills: U16, directory: I32, pool: Pool, used: I64, most: int, window: int,
+    cells: I32, times: I64, base: int, start: int,
 ) -> int:  # fmt: skip
     """One arrival for each cell named, at its time; returns how many were taken before room ran out."""
     levels = fills.shape[1]
     for i in range(start, cells.size):
         cell = np.int64(cells[i])
         # At most one level is new: the one after the last that is in use.
-        if used[0] + 1 > blocks or fills[cell, levels - 1] > 0:
+        if np.int64(tops[cell]) >= levels:
+            return -1 - i
+        if used[0] + most > pool.size:
             return i
         time = times[i] - base
-        _expire(heads, fills, directory, pool, most, cell, time - window)
+        _expire(tops, heads, fills, directory, pool, most, cell, time - window)
         level = 0
         while True:
             if directory[cell, level] < 0:
                 directory[cell, level] = used[0]
-                used[0] += 1
+                used[0] += most
+            if level == np.int64(tops[cell]):
+                tops[cell] += 1
             if fills[cell, level] < most:
                 pool[_bucket(heads, directory, most, cell, level, np.int64(fills[cell, level]))] = time
                 fills[cell, level] += 1
                 break
             merged = np.int64(pool[_bucket(heads, directory, most, cell, level, 1)])
-            heads[cell, level] = (heads[cell, level] + 2) % most
+            second = np.int64(heads[cell, level]) + 2
+            heads[cell, level] = second if second < most else second - most
             pool[_bucket(heads, directory, most, cell, level, most - 2)] = time
             fills[cell, level] = most - 1
             time = merged
@@ -85,8 +97,8 @@ def add_ones(
 
 @kernel
 def add_weights(
-    heads: U16, fills: U16, directory: I32, pool: Pool, used: I64, blocks: int, most: np.int64, window: np.int64,
-    cells: I32, times: I64, weights: I64, base: np.int64, start: int,
+    tops: U8, heads: U16, fills: U16, directory: I32, pool: Pool, used: I64, most: int, window: int,
+    cells: I32, times: I64, weights: I64, base: int, start: int,
 ) -> int:  # fmt: skip
     """`weights` arrivals at one time each, in O(log weight) and the same state as that many single ones.
 
@@ -108,16 +120,18 @@ def add_weights(
                 needed += 1
             arriving = (arriving + np.int64(fills[cell, reach]) - most + 1) // 2
             reach += 1
-        if arriving > 0 or used[0] + needed > blocks:
+        if arriving > 0:
+            return -1 - i
+        if used[0] + needed * most > pool.size:
             return i
-        _expire(heads, fills, directory, pool, most, cell, time - window)
+        _expire(tops, heads, fills, directory, pool, most, cell, time - window)
         level = 0
         explicit = np.int64(0)  # of those arriving, so many have the times in `passed`; the rest have this time
         arriving = weights[i]
         while arriving > 0:
             if directory[cell, level] < 0:
                 directory[cell, level] = used[0]
-                used[0] += 1
+                used[0] += most
             before = np.int64(fills[cell, level])
             for age in range(before):
                 queue[age] = np.int64(pool[_bucket(heads, directory, most, cell, level, age)])
@@ -135,15 +149,16 @@ def add_weights(
             for age in range(total - 2 * pairs):
                 place = 2 * pairs + age
                 entry = queue[place] if place < known else time
-                pool[np.int64(directory[cell, level]) * most + age] = entry
+                pool[np.int64(directory[cell, level]) + age] = entry
             arriving = pairs
             level += 1
+            tops[cell] = max(np.int64(tops[cell]), level)
     return cells.size
 
 
 @kernel
 def bracket_cells(
-    heads: U16, fills: U16, directory: I32, pool: Pool, most: np.int64, cells: I64, start: np.int64, low: I64, high: I64
+    heads: U16, fills: U16, directory: I32, pool: Pool, most: int, cells: I64, start: int, low: I64, high: I64
 ) -> None:
     """The fewest and the most arrivals after `start` in each cell named: of the oldest bucket, one or all."""
     for i in range(cells.size):
@@ -166,7 +181,7 @@ def bracket_cells(
 
 @kernel
 def list_steps(
-    heads: U16, fills: U16, directory: I32, pool: Pool, most: np.int64, base: np.int64, first: np.int64, edge: np.int64,
+    heads: U16, fills: U16, directory: I32, pool: Pool, most: int, base: int, first: int, edge: int,
     cells: I64, room: I64, times: I64, weights: I64, lengths: I64,
 ) -> None:  # fmt: skip
     """Each cell as arrivals to replay, newest first: half of every bucket at its start and half at its end.
@@ -201,7 +216,7 @@ def list_steps(
 
 @kernel
 def encode_level(
-    heads: U16, fills: U16, directory: I32, pool: Pool, most: np.int64, level: int, before: I64, out: U64
+    heads: U16, fills: U16, directory: I32, pool: Pool, most: int, level: int, before: I64, out: U64
 ) -> int:
     """The times of one level, newest first, each as its distance from the one before in its cell; lowest level first.
 
@@ -219,7 +234,7 @@ def encode_level(
 
 @kernel
 def decode_level(
-    heads: U16, fills: U16, directory: I32, pool: Pool, most: np.int64, level: int, before: I64, edge: np.int64,
+    heads: U16, fills: U16, directory: I32, pool: Pool, most: int, level: int, before: I64, edge: int,
     written: U64,
 ) -> bool:  # fmt: skip
     """Undo `encode_level`; False for a time that has left the window."""

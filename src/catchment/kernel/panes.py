@@ -17,7 +17,7 @@ I32 = NDArray[np.int32]
 
 
 @kernel
-def _row_of(counts: I64, numbers: I64, pane: np.int64) -> np.int64:
+def _row_of(counts: I64, numbers: I64, pane: int) -> int:
     """The row of a pane, cleared of an older one that had it."""
     row = pane % numbers.size
     if numbers[row] != pane:
@@ -27,7 +27,7 @@ def _row_of(counts: I64, numbers: I64, pane: np.int64) -> np.int64:
 
 
 @kernel
-def add_ones(counts: I64, numbers: I64, length: np.int64, cells: I32, times: I64) -> None:
+def add_ones(counts: I64, numbers: I64, length: int, cells: I32, times: I64) -> None:
     # Event by event, all its cells at once: row by row, a second row would meet panes that the first has left behind.
     for i in range(times.size):
         pane = _row_of(counts, numbers, (times[i] - 1) // length)
@@ -36,7 +36,7 @@ def add_ones(counts: I64, numbers: I64, length: np.int64, cells: I32, times: I64
 
 
 @kernel
-def add_weights(counts: I64, numbers: I64, length: np.int64, cells: I32, times: I64, weights: I64) -> None:
+def add_weights(counts: I64, numbers: I64, length: int, cells: I32, times: I64, weights: I64) -> None:
     for i in range(times.size):
         pane = _row_of(counts, numbers, (times[i] - 1) // length)
         for row in range(cells.shape[0]):

@@ -33,7 +33,7 @@ _CELL = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel
-def _goes_on(salt: np.uint64, cell: np.int64, level: np.int64, entry: np.int64) -> bool:
+def _goes_on(salt: np.uint64, cell: int, level: int, entry: int) -> bool:
     """Whether that entry of its pair is the one that the next level takes."""
     pair = np.uint64(entry) >> _1
     coin = mixed(pair + (np.uint64(level) << np.uint64(56)), salt + np.uint64(cell) * _CELL) & _1
@@ -41,7 +41,7 @@ def _goes_on(salt: np.uint64, cell: np.int64, level: np.int64, entry: np.int64) 
 
 
 @kernel
-def _going_on_before(salt: np.uint64, cell: np.int64, level: np.int64, entry: np.int64) -> np.int64:
+def _going_on_before(salt: np.uint64, cell: int, level: int, entry: int) -> int:
     """How many entries with smaller numbers go on."""
     half = entry // 2
     return half + (1 if entry % 2 == 1 and _goes_on(salt, cell, level, entry - 1) else 0)
@@ -49,13 +49,13 @@ def _going_on_before(salt: np.uint64, cell: np.int64, level: np.int64, entry: np
 
 @kernel
 def _open_level(
-    tops: U8, directory: I32, pool: Pool, pushes: I64, used: I64, cap: np.int64, salt: np.uint64, cell: np.int64
+    tops: U8, directory: I32, pool: Pool, pushes: I64, used: I64, cap: int, salt: np.uint64, cell: int
 ) -> None:
     """A level above the top one, with those of its entries that go on."""
     level = np.int64(tops[cell])
     directory[cell, level + 1] = used[0]
-    used[0] += 1
-    below, above = np.int64(directory[cell, level]) * cap, np.int64(directory[cell, level + 1]) * cap
+    used[0] += cap
+    below, above = np.int64(directory[cell, level]), np.int64(directory[cell, level + 1])
     for entry in range(max(np.int64(0), pushes[cell, level] - cap), pushes[cell, level]):
         if _goes_on(salt, cell, level, entry):
             pool[above + pushes[cell, level + 1] % cap] = pool[below + entry % cap]
@@ -65,22 +65,22 @@ def _open_level(
 
 @kernel
 def add_ones(
-    tops: U8, directory: I32, pool: Pool, pushes: I64, used: I64, blocks: int, cap: np.int64, window: np.int64,
-    salt: np.uint64, cells: I32, times: I64, base: np.int64, start: int,
+    tops: U8, directory: I32, pool: Pool, pushes: I64, used: I64, cap: int, window: int,
+    salt: np.uint64, cells: I32, times: I64, base: int, start: int,
 ) -> int:  # fmt: skip
     """One arrival for each cell named, at its time; returns how many were taken before room ran out."""
     for i in range(start, cells.size):
         cell = np.int64(cells[i])
         time = times[i] - base
-        if used[0] + 1 > blocks or np.int64(tops[cell]) + 2 > directory.shape[1]:
+        if used[0] + cap > pool.size or np.int64(tops[cell]) + 2 > directory.shape[1]:
             return i
         if directory[cell, 0] < 0:
             directory[cell, 0] = used[0]
-            used[0] += 1
+            used[0] += cap
         level = np.int64(0)
         while True:
             entry = pushes[cell, level]
-            at = np.int64(directory[cell, level]) * cap + entry % cap
+            at = np.int64(directory[cell, level]) + entry % cap
             if level == tops[cell] and entry >= cap and np.int64(pool[at]) > time - window:
                 _open_level(tops, directory, pool, pushes, used, cap, salt, cell)
             pool[at] = time
@@ -93,8 +93,8 @@ def add_ones(
 
 @kernel
 def add_weights(
-    tops: U8, directory: I32, pool: Pool, pushes: I64, used: I64, blocks: int, cap: np.int64, window: np.int64,
-    salt: np.uint64, cells: I32, times: I64, weights: I64, base: np.int64, start: int,
+    tops: U8, directory: I32, pool: Pool, pushes: I64, used: I64, cap: int, window: int,
+    salt: np.uint64, cells: I32, times: I64, weights: I64, base: int, start: int,
 ) -> int:  # fmt: skip
     """`weights` arrivals at one time each, in O(log weight) and the same state as that many single ones."""
     for i in range(start, cells.size):
@@ -108,16 +108,16 @@ def add_weights(
         while reached > cap:
             reached >>= 1
             opened += 1
-        if used[0] + opened > blocks or np.int64(tops[cell]) + opened + 1 > directory.shape[1]:
+        if used[0] + opened * cap > pool.size or np.int64(tops[cell]) + opened + 1 > directory.shape[1]:
             return i
         if directory[cell, 0] < 0:
             directory[cell, 0] = used[0]
-            used[0] += 1
+            used[0] += cap
         level = np.int64(0)
         arriving = weights[i]
         while arriving > 0:
             before = pushes[cell, level]
-            block = np.int64(directory[cell, level]) * cap
+            block = np.int64(directory[cell, level])
             if level == tops[cell]:
                 # The first of these entries that displaces a time in the window makes the next level necessary.
                 entry = max(before, cap)
@@ -144,11 +144,9 @@ def add_weights(
 
 
 @kernel
-def _drop_oldest(
-    directory: I32, pool: Pool, pushes: I64, cap: np.int64, cell: np.int64, level: np.int64, count: np.int64
-) -> None:
+def _drop_oldest(directory: I32, pool: Pool, pushes: I64, cap: int, cell: int, level: int, count: int) -> None:
     """Take the oldest entries out of a level that was just opened, and number the others from 0."""
-    block = np.int64(directory[cell, level]) * cap
+    block = np.int64(directory[cell, level])
     for entry in range(count, pushes[cell, level]):
         pool[block + entry - count] = pool[block + entry]
     for entry in range(pushes[cell, level] - count, pushes[cell, level]):
@@ -162,9 +160,9 @@ def count_cells(
     directory: I32,
     pool: Pool,
     pushes: I64,
-    cap: np.int64,
+    cap: int,
     cells: I64,
-    start: np.int64,
+    start: int,
     levels: I64,
     found: I64,
 ) -> None:
@@ -176,7 +174,7 @@ def count_cells(
         if directory[cell, 0] < 0:
             continue
         for level in range(np.int64(tops[cell]) + 1):
-            block = np.int64(directory[cell, level]) * cap
+            block = np.int64(directory[cell, level])
             taken = pushes[cell, level]
             if taken > cap and np.int64(pool[block + taken % cap]) > start and level < np.int64(tops[cell]):
                 continue
@@ -195,7 +193,7 @@ def count_cells(
 
 @kernel
 def list_levels(
-    tops: U8, directory: I32, pool: Pool, pushes: I64, cap: np.int64, salt: np.uint64, base: np.int64, edge: np.int64,
+    tops: U8, directory: I32, pool: Pool, pushes: I64, cap: int, salt: np.uint64, base: int, edge: int,
     cells: I64, levels: int, rooms: I64, times: I64, weights: I64, lengths: I64, lost: U8,
 ) -> None:  # fmt: skip
     """The times in the window on each level, newest first, at places rooms[level, i] and on.
@@ -209,7 +207,7 @@ def list_levels(
             if directory[cell, 0] < 0:
                 continue
             if level <= np.int64(tops[cell]):
-                block = np.int64(directory[cell, level]) * cap
+                block = np.int64(directory[cell, level])
                 taken = pushes[cell, level]
                 oldest = max(np.int64(0), taken - cap)
                 entry = taken - 1
@@ -238,8 +236,8 @@ def list_levels(
 
 @kernel
 def fill_cells(
-    tops: U8, directory: I32, pool: Pool, pushes: I64, used: I64, blocks: int, cap: np.int64, salt: np.uint64,
-    base: np.int64, cells: I64, levels: int, rooms: I64, lengths: I64, times: I64, weights: I64, lost: U8, start: int,
+    tops: U8, directory: I32, pool: Pool, pushes: I64, used: I64, cap: int, salt: np.uint64,
+    base: int, cells: I64, levels: int, rooms: I64, lengths: I64, times: I64, weights: I64, lost: U8, start: int,
 ) -> int:  # fmt: skip
     """Build empty cells from the entries of all parts on each level, newest first, equal times as weights."""
     for i in range(start, cells.size):
@@ -257,12 +255,12 @@ def fill_cells(
         while halved > cap:
             halved = halved // 2 + 1
             opened += 1
-        if used[0] + opened + 1 > blocks or opened + 1 > directory.shape[1]:
+        if used[0] + (opened + 1) * cap > pool.size or opened + 1 > directory.shape[1]:
             return i
         for level in range(top + 1):
             directory[cell, level] = used[0]
-            used[0] += 1
-            block = np.int64(directory[cell, level]) * cap
+            used[0] += cap
+            block = np.int64(directory[cell, level])
             total = np.int64(lost[level, i])
             for place in range(rooms[level, i], rooms[level, i] + lengths[level, i]):
                 total += weights[place]
@@ -290,8 +288,8 @@ def fill_cells(
                     kept += 1
             top += 1
             directory[cell, top] = used[0]
-            used[0] += 1
-            block = np.int64(directory[cell, top]) * cap
+            used[0] += cap
+            block = np.int64(directory[cell, top])
             pushes[cell, top] = kept
             for age in range(min(np.int64(kept), cap)):
                 pool[block + (kept - 1 - age) % cap] = entries[age] - base
@@ -302,8 +300,8 @@ def fill_cells(
 
 @kernel
 def code_level(
-    directory: I32, pool: Pool, pushes: I64, cap: np.int64, level: int, newest: np.int64, edge: np.int64, values: U64,
-    reading: bool,
+    values: U64, reading: bool,
+    directory: I32, pool: Pool, pushes: I64, cap: int, level: int, newest: int, edge: int,
 ) -> int:  # fmt: skip
     """The times of one level as distances, newest first, written to `values` or read from them.
 
@@ -314,7 +312,7 @@ def code_level(
     for cell in range(pushes.shape[0]):
         if directory[cell, level] < 0:
             continue
-        block = np.int64(directory[cell, level]) * cap
+        block = np.int64(directory[cell, level])
         before = newest
         for entry in range(pushes[cell, level] - 1, max(np.int64(0), pushes[cell, level] - cap) - 1, -1):
             at = block + entry % cap

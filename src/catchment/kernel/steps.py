@@ -13,9 +13,7 @@ I64 = NDArray[np.int64]
 
 
 @kernel
-def merge_steps(
-    rooms: I64, lengths: I64, times: I64, weights: I64, out_times: I64, out_weights: I64, out: I64
-) -> np.int64:
+def merge_steps(rooms: I64, lengths: I64, times: I64, weights: I64, out_times: I64, out_weights: I64, out: I64) -> int:
     """For each cell, the runs of all parts as one, equal times added up.
 
     `rooms` and `lengths` have shape (parts, cells): where in `times` and `weights` a run starts and how long it is.

@@ -8,7 +8,7 @@ the ring is split: its odd ranks become a level, its even ones the next ring. So
 and a cell that holds little is small and exact.
 
 Times are kept relative to the grid's base, at least 1; 0 is a time that has left the window. What the ring has
-dropped had left it, too. Blocks of `cap` times come from one pool; `directory` says which are a cell's: level l in
+dropped had left it, too. Blocks of `cap` times come from one pool; `directory` says where a cell's start: level l in
 place l, the ring in places top and top + 1. An update returns where it stopped for want of blocks.
 """
 
@@ -47,31 +47,29 @@ _2_32 = np.uint64(2**32)
 
 
 @kernel
-def _slot(
-    directory: I32, cap: np.uint64, cell: np.int64, top: np.uint64, rank: np.uint64, level: np.uint64
-) -> np.int64:
+def _slot(directory: I32, cap: np.uint64, cell: int, top: np.uint64, rank: np.uint64, level: np.uint64) -> int:
     """Where in the pool the time of a rank lies that has this level, or the ring's if that is higher."""
     if level < top:
-        return np.int64(directory[cell, level]) * np.int64(cap) + np.int64((rank >> (level + _1)) % cap)
+        return np.int64(directory[cell, level]) + np.int64((rank >> (level + _1)) % cap)
     at = (rank >> top) % (cap + cap)
     if at < cap:
-        return np.int64(directory[cell, top]) * np.int64(cap) + np.int64(at)
-    return np.int64(directory[cell, top + _1]) * np.int64(cap) + np.int64(at - cap)
+        return np.int64(directory[cell, top]) + np.int64(at)
+    return np.int64(directory[cell, top + _1]) + np.int64(at - cap)
 
 
 @kernel
-def _grow(tops: U8, directory: I32, pool: Pool, used: I64, cap: np.uint64, cell: np.int64, newest: np.uint64) -> None:
+def _grow(tops: U8, directory: I32, pool: Pool, used: I64, cap: np.uint64, cell: int, newest: np.uint64) -> None:
     """Split the ring: odd ranks to a level of their own, even ones to a ring of twice the spacing."""
     top = np.uint64(tops[cell])
     ring = np.empty(2 * np.int64(cap), dtype=pool.dtype)
     for at in range(np.int64(cap)):
         first, second = np.int64(directory[cell, top]), np.int64(directory[cell, top + _1])
-        ring[at] = pool[first * np.int64(cap) + at]
-        ring[np.int64(cap) + at] = pool[second * np.int64(cap) + at]
-        pool[first * np.int64(cap) + at] = 0
-        pool[second * np.int64(cap) + at] = 0
+        ring[at] = pool[first + at]
+        ring[np.int64(cap) + at] = pool[second + at]
+        pool[first + at] = 0
+        pool[second + at] = 0
     directory[cell, top + np.uint64(2)] = used[0]
-    used[0] += 1
+    used[0] += np.int64(cap)
     tops[cell] = top + _1
     number = newest >> top
     for _ in range(2 * np.int64(cap)):
@@ -90,16 +88,16 @@ def _odd_up_to(number: np.uint64) -> np.uint64:
 
 
 @kernel
-def _start(directory: I32, used: I64, cell: np.int64) -> None:
+def _start(directory: I32, used: I64, cap: np.uint64, cell: int) -> None:
     directory[cell, 0] = used[0]
-    directory[cell, 1] = used[0] + 1
-    used[0] += 2
+    directory[cell, 1] = used[0] + np.int64(cap)
+    used[0] += 2 * np.int64(cap)
 
 
 @kernel
 def add_ones(
-    counts: I64, tops: U8, directory: I32, pool: Pool, used: I64, blocks: int, cap: np.uint64, window: np.int64,
-    cells: I32, times: I64, base: np.int64, start: int,
+    counts: I64, tops: U8, directory: I32, pool: Pool, used: I64, cap: np.uint64, window: int,
+    cells: I32, times: I64, base: int, start: int,
 ) -> int:  # fmt: skip
     """One arrival for each cell named, at its time; returns how many were taken before room ran out."""
     for i in range(start, cells.size):
@@ -109,8 +107,8 @@ def add_ones(
         counts[cell] = np.int64(rank)
         level = trailing_zeros(rank)
         if level < np.uint64(tops[cell]):
-            pool[np.uint64(directory[cell, level]) * cap + _remainder(rank >> (level + _1), cap)] = times[i] - base
-        elif not _add_to_ring(tops, directory, pool, used, blocks, cap, window, np.int64(cell), rank, times[i] - base):
+            pool[np.uint64(directory[cell, level]) + _remainder(rank >> (level + _1), cap)] = times[i] - base
+        elif not _add_to_ring(tops, directory, pool, used, cap, window, np.int64(cell), rank, times[i] - base):
             counts[cell] = np.int64(rank - _1)
             return i
     return cells.size
@@ -126,15 +124,15 @@ def _remainder(number: np.uint64, cap: np.uint64) -> np.uint64:
 
 @kernel
 def _add_to_ring(
-    tops: U8, directory: I32, pool: Pool, used: I64, blocks: int, cap: np.uint64, window: np.int64,
-    cell: np.int64, rank: np.uint64, time: np.int64,
+    tops: U8, directory: I32, pool: Pool, used: I64, cap: np.uint64, window: int,
+    cell: int, rank: np.uint64, time: int,
 ) -> bool:  # fmt: skip
     """The rare arrival that goes to the ring, which may have to be split first; False when there is no room to."""
     top = np.uint64(tops[cell])
-    if used[0] + 2 > blocks or np.int64(top) + 3 > directory.shape[1]:
+    if used[0] + 2 * np.int64(cap) > pool.size or np.int64(top) + 3 > directory.shape[1]:
         return False
     if rank == _1:
-        _start(directory, used, cell)
+        _start(directory, used, cap, cell)
     level = trailing_zeros(rank)
     at = _slot(directory, cap, cell, top, rank, level)
     # The ring's first 2 cap numbers displace nothing.
@@ -147,8 +145,8 @@ def _add_to_ring(
 
 @kernel
 def add_weights(
-    counts: I64, tops: U8, directory: I32, pool: Pool, used: I64, blocks: int, cap: np.uint64, window: np.int64,
-    cells: I32, times: I64, weights: I64, base: np.int64, start: int,
+    counts: I64, tops: U8, directory: I32, pool: Pool, used: I64, cap: np.uint64, window: int,
+    cells: I32, times: I64, weights: I64, base: int, start: int,
 ) -> int:  # fmt: skip
     """`weights` arrivals at one time each, in O(log weight) and the same state as that many single ones."""
     for i in range(start, cells.size):
@@ -158,10 +156,10 @@ def add_weights(
         time = times[i] - base
         before = np.uint64(counts[cell])
         after = before + np.uint64(weights[i])
-        if before == _0 and used[0] + 2 > blocks:
+        if before == _0 and used[0] + 2 * np.int64(cap) > pool.size:
             return i
         if before == _0 and directory[cell, 0] < 0:
-            _start(directory, used, cell)
+            _start(directory, used, cap, cell)
         while True:
             # Would the last of these ranks in the ring displace a time that is still in the window?
             top = np.uint64(tops[cell])
@@ -174,7 +172,7 @@ def add_weights(
                 and np.int64(pool[_slot(directory, cap, cell, top, displaced, top)]) <= time - window
             ):
                 break
-            if used[0] + 1 > blocks or np.int64(top) + 3 > directory.shape[1]:
+            if used[0] + np.int64(cap) > pool.size or np.int64(top) + 3 > directory.shape[1]:
                 return i
             _grow(tops, directory, pool, used, cap, cell, before)
         top = np.uint64(tops[cell])
@@ -205,7 +203,7 @@ def _is_kept(cap: np.uint64, newest: np.uint64, top: np.uint64, rank: np.uint64,
 
 @kernel
 def bracket_cells(
-    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, cells: I64, start: np.int64, low: I64, high: I64
+    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, cells: I64, start: int, low: I64, high: I64
 ) -> None:
     """The fewest and the most arrivals after `start` (relative to the base) in each cell named."""
     for i in range(cells.size):
@@ -260,7 +258,7 @@ def _next_lower(cap: np.uint64, newest: np.uint64, top: np.uint64, rank: np.uint
 
 @kernel
 def list_steps(
-    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, base: np.int64, first: np.int64, edge: np.int64,
+    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, base: int, first: int, edge: int,
     cells: I64, room: I64, times: I64, weights: I64, lengths: I64,
 ) -> None:  # fmt: skip
     """Each cell as arrivals to replay, newest first: half of every gap at its start and half at its end.
@@ -298,7 +296,7 @@ def list_steps(
 
 @kernel
 def fill_cells(
-    counts: I64, tops: U8, directory: I32, pool: Pool, used: I64, blocks: int, cap: np.uint64, base: np.int64,
+    counts: I64, tops: U8, directory: I32, pool: Pool, used: I64, cap: np.uint64, base: int,
     cells: I64, room: I64, lengths: I64, times: I64, weights: I64, start: int,
 ) -> int:  # fmt: skip
     """Build empty cells from their steps, newest first, without inserting one by one."""
@@ -312,11 +310,11 @@ def fill_cells(
         top = _0
         while ((cap + cap) << top) < newest:
             top += _1
-        if used[0] + np.int64(top) + 2 > blocks:
+        if used[0] + (np.int64(top) + 2) * np.int64(cap) > pool.size:
             return i
         for place in range(np.int64(top) + 2):
             directory[cell, place] = used[0]
-            used[0] += 1
+            used[0] += np.int64(cap)
         tops[cell] = top
         counts[cell] = np.int64(newest)
         at = room[i]
@@ -336,9 +334,9 @@ def fill_cells(
 
 @kernel
 def _expected(
-    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, cell: np.int64, rank: np.uint64,
-    level: np.uint64, edge: np.int64, first: np.int64, newest: np.int64,
-) -> tuple[np.int64, np.int64]:  # fmt: skip
+    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, cell: int, rank: np.uint64,
+    level: np.uint64, edge: int, first: int, newest: int,
+) -> tuple[int, int]:  # fmt: skip
     """Between which times, relative to the base, the time of a rank must lie, by its neighbours of higher levels."""
     last, top = np.uint64(counts[cell]), np.uint64(tops[cell])
     below, above = rank - (_1 << level), rank + (_1 << level)
@@ -356,8 +354,8 @@ def _expected(
 
 @kernel
 def encode_times(
-    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, edge: np.int64, first: np.int64,
-    newest: np.int64, level: int, out: U64,
+    level: int, out: U64,
+    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, edge: int, first: int, newest: int,
 ) -> int:  # fmt: skip
     """The times of one level, or for RINGS of all rings, as small numbers; returns how many.
 
@@ -400,8 +398,8 @@ def encode_times(
 
 @kernel
 def decode_times(
-    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, edge: np.int64, first: np.int64,
-    newest: np.int64, level: int, written: U64,
+    level: int, written: U64,
+    counts: I64, tops: U8, directory: I32, pool: Pool, cap: np.uint64, edge: int, first: int, newest: int,
 ) -> bool:  # fmt: skip
     """Undo `encode_times`, highest level first; False for numbers that no wave could have written."""
     found = 0

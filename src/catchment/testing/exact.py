@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["Exact"]
+__all__ = ["Exact", "ExactWindow"]
 
 
 class Exact:
@@ -70,3 +70,29 @@ class Exact:
 
     def heavy_hitters(self, threshold: float) -> set[Any]:
         return {key for key, count in self._frequency.items() if count >= threshold}
+
+
+class ExactWindow:
+    """Remembers every event with its time; `over` gives the truth about a range.
+
+    >>> truth = ExactWindow()
+    >>> truth.update(["a", "b", "a"], at=[1, 2, 3])
+    >>> truth.over(1, 3).frequency("a"), truth.over(0, 2).total()
+    (1, 2)
+    """
+
+    def __init__(self) -> None:
+        self._events: list[tuple[int, Any, int]] = []
+
+    def update(self, keys: Iterable[Any], *, at: Iterable[int], weights: Iterable[int] | None = None) -> None:
+        """Take in events, in any order."""
+        keys = list(keys)
+        shares = [1] * len(keys) if weights is None else list(weights)
+        self._events += zip(at, keys, shares, strict=True)
+
+    def over(self, start: int, end: int) -> Exact:
+        """The truth about the events after start, up to and including end."""
+        inside = [(key, weight) for time, key, weight in self._events if start < time <= end]
+        truth = Exact()
+        truth.update([key for key, _ in inside], weights=[weight for _, weight in inside])
+        return truth

@@ -1,6 +1,7 @@
 """Sketches in time: each answers for the last hour, or any range in it."""
 
 from catchment.window.base import WindowSketch
+from catchment.window.dyadic import DyadicECM
 from catchment.window.ecm import ECMSketch
 from catchment.window.exponential_histogram import ExponentialHistogram
 from catchment.window.panes import Panes
@@ -12,6 +13,7 @@ from catchment.window.splitter_count_min import SplitterCountMin
 from catchment.window.wave import Wave
 
 __all__ = [
+    "DyadicECM",
     "ECMSketch",
     "ExponentialHistogram",
     "Panes",

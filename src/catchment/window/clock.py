@@ -72,7 +72,7 @@ class Stamps:
         """Which events count; None for all."""
         if self.fates is None or not np.any(self.fates == TOO_LATE):
             return None
-        return self.fates != TOO_LATE
+        return np.asarray(self.fates != TOO_LATE)
 
     @property
     def late(self) -> NDArray[np.bool_] | None:

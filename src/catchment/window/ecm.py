@@ -34,17 +34,17 @@ class ECMSketch(GridSketch):
     """Frequencies of keys in a sliding window: `depth` rows of `width` counters in time.
 
     **Guarantee.** Let N be the weight in the range that is asked about and f a key's, fixed before the seed was drawn.
-    The estimate misses f by more than `epsilon * N` with probability at most `delta`, for any range in the window that
-    ends now. `high` is never below f, unless the counters are randomised; `low` is above f with probability at most
+    The estimate, which is rounded to a whole number, misses f by more than `epsilon * N` with probability at most
+    `delta`, for any range in the window that ends now. `high` is never below f, unless the counters are randomised; `low` is above f with probability at most
     delta. This stays true after any tree of merges: the sketch keeps the error that its merges have added, and
     `epsilon` and every bound include it.
 
     *Proof.* A counter is within its error e of the arrivals that it was given, always (`window.wave_grid`,
     `window.histogram_grid`), and these are within the inherited error of the true ones (`window.pooled`), so a row's
     counter for the key lies between what its interval says. The least true counter of the key exceeds f by more than
-    `epsilon_cm * N` with probability at most delta, as in `CountMin`, whose two bounds on that are used here on the ends
-    of the intervals. The value, the least counter, is at most (1 + e)(f + epsilon_cm (N - f)), which is largest at f = 0
-    or f = N: epsilon is the larger of e and (1 + e) epsilon_cm.
+    `epsilon_cm * N` with probability at most delta, as in `CountMin`, whose two bounds on that are used here on the
+    ends of the intervals. The value, the least counter, is at most (1 + e)(f + epsilon_cm (N - f)), which is largest
+    at f = 0 or f = N: epsilon is the larger of e and (1 + e) epsilon_cm.
 
     Inner products and self-joins: `epsilon * N * N'`, with (1 + e)^2 - 1 and (1 + e)^2 epsilon_cm instead.
 
@@ -217,7 +217,7 @@ class ECMSketch(GridSketch):
 
     @property
     def epsilon(self) -> float:
-        hashing = self._hashing_delta ** (-1 / self.depth) / self.width
+        hashing = self._collision_share(self._hashing_delta)
         in_time = self.counter_error
         if self.optimize_for == JOIN:
             in_time = (1 + in_time) ** 2 - 1
@@ -243,10 +243,9 @@ class ECMSketch(GridSketch):
         self._arrive(stamps, weights, lambda taken: self._placed(batch, taken))
 
     def _placed(self, batch: KeyBatch, taken: NDArray[np.bool_] | None) -> Callable[[slice], I32]:
-        hashes = batch.hashes()
-        if taken is not None:
-            hashes = hashes[taken]
-        return lambda part: self._cells_of(hashes[part])
+        # Block by block: an array of all hashes would cost a third of the time, for its first touch of memory.
+        chosen = batch if taken is None else batch.take(np.flatnonzero(taken))
+        return lambda part: self._cells_of(chosen.part(part.start, part.stop).hashes())
 
     def _cells_of(self, hashes: U64) -> I32:
         """The cells of a block of keys in each row."""
@@ -324,14 +323,11 @@ class ECMSketch(GridSketch):
         return int(np.clip(round(float(counts.value.sum(axis=1).mean())), low, max(low, high))), low, max(low, high)
 
     def _joined(self, ours: Counts, theirs: Counts, start: int, end: int) -> Answer:
-        value, least, most = (
-            float(np.einsum("ij,ij->i", one, two, dtype=np.float64).min())
-            for one, two in zip(ours, theirs, strict=True)
-        )
+        products = (np.einsum("ij,ij->i", one, two, dtype=np.float64) for one, two in zip(ours, theirs, strict=True))
+        value, least, most = (float(rows.min()) for rows in products)
         (_, own_low, own), (_, _, other) = self._total(ours), self._total(theirs)
-        low = float(
-            collision_floor(np.array([least]), float(own) * other, self._collision_share(self._hashing_delta))[0]
-        )
+        share = self._collision_share(self._hashing_delta)
+        low = float(collision_floor(np.array([least]), float(own) * other, share)[0])
         if ours is theirs:
             low = max(low, float(own_low))  # each event is at least a pair with itself
         low = min(max(low, 0.0), value)

@@ -13,7 +13,7 @@ class ExponentialHistogram(TimeCounter):
     """Events in a sliding window, in buckets whose sizes grow with their age.
 
     **Guarantee.** For any range in the window that ends now, the truth lies in [low, high], always, and the value
-    misses it by at most `epsilon` times the truth (proof: `window.histogram_grid`). A range that ends earlier is the
+    misses it by at most `epsilon` times the truth, and by half an event more since it is whole (proof: `window.histogram_grid`). A range that ends earlier is the
     difference of two such counts, and so are its bounds. Late events widen `low` by no more than the late events
     there were near the start of the range (`window.clock`).
 

@@ -34,7 +34,7 @@ COUNTERS: dict[str, type[Grid]] = {
 }
 """The counters in time, by the name that `counter=` takes."""
 
-_BLOCK = 1 << 14
+_BLOCK = 1 << 15
 
 
 class Counts(NamedTuple):
@@ -75,13 +75,13 @@ class GridSketch(WindowSketch):
     def _new_grid(self) -> Grid:
         cells = self._cells() + 1
         if self.counter == "randomized":
-            return RandomizedGrid(cells, self.size, self.window, draw=draws(self.seed, 1)[0])
+            return RandomizedGrid(cells, self.size, self.window, draw=int(draws(self.seed, 1)[0]))
         return COUNTERS[self.counter](cells, self.size, self.window)
 
     @property
     def counter_error(self) -> float:
         """The relative error of one counter, with what it inherited from merging."""
-        return (1 + self._slack) * (1 + self._grid.error) - 1
+        return self._slack + self._grid.error + self._slack * self._grid.error
 
     @property
     def linear(self) -> bool:  # type: ignore[override]
@@ -154,7 +154,7 @@ class GridSketch(WindowSketch):
         counts = self._registered_after(start, share)
         value, low, high = (part[:-1] for part in counts)
         if late:
-            # Of what was registered after start, only late events registered within the longest delay can belong before.
+            # Of what was registered after start, only late events, within the longest delay, can belong before it.
             settled = self._registered_after(start + self._time.delay, share)
             moved = int(counts.high[-1] - settled.low[-1])
             low = np.maximum(np.maximum(low - moved, settled.low[:-1]), 0)

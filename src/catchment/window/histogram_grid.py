@@ -37,6 +37,7 @@ class HistogramGrid(ReplayedGrid):
     def __init__(self, cells: int, size: int, window: int) -> None:
         super().__init__(cells, size, window, block=size + 1)
         self._heads, self._fills = np.zeros((2, cells, 2), dtype=np.uint16)
+        self._tops = np.zeros(cells, dtype=np.uint8)
 
     @classmethod
     def size_for(cls, epsilon: float, height: int = 0) -> int:
@@ -68,19 +69,21 @@ class HistogramGrid(ReplayedGrid):
         most = self.block
         done = 0
         while done < times.size:
-            state = self._heads, self._fills, self._directory, self._pool, self._used, self._blocks
+            state = self._tops, self._heads, self._fills, self._directory, self._pool, self._used
             if weights is None:
                 done = add_ones(*state, most, self.window, cells, times, self._base, done)
             else:
                 done = add_weights(*state, most, self.window, cells, times, weights, self._base, done)
-            if done < times.size:
-                self._make_levels(min(self._fills.shape[1] + 4, MOST_LEVELS + 2))
-                self._make_blocks(MOST_LEVELS if weights is not None else 8)
+            if done < 0:
+                self._make_levels(self._fills.shape[1] + 1)
+                done = -1 - done
+            elif done < times.size:
+                self._make_blocks()
 
     def after(self, start: int, cells: I64 | None = None, *, delta: float = 0.0) -> tuple[I64, I64]:
         asked = np.arange(self.cells) if cells is None else cells
         low, high = np.zeros((2, asked.size), dtype=np.int64)
-        if self._base is not None:
+        if self._begun:
             relative = max(start - self._base, 0)
             bracket_cells(self._heads, self._fills, self._directory, self._pool, self.block, asked, relative, low, high)
         return low, high
@@ -96,7 +99,7 @@ class HistogramGrid(ReplayedGrid):
         return np.where(buckets > 0, buckets + 1, 0)
 
     def _list_steps(self, clock: Clock, edge: int, cells: I64, rooms: I64, times: I64, weights: I64, out: I64) -> None:
-        if self._base is not None:
+        if self._begun:
             list_steps(
                 self._heads, self._fills, self._directory, self._pool, self.block, self._base, clock.first, edge,
                 cells, rooms, times, weights, out,
@@ -114,13 +117,13 @@ class HistogramGrid(ReplayedGrid):
     # -- bytes ------------------------------------------------------------------------------------------------
 
     def write(self, writer: Writer, clock: Clock) -> None:
-        if self._base is not None:
+        if self._begun:
             edge = max(clock.edge - self._base, 0)
-            expire_cells(self._heads, self._fills, self._directory, self._pool, self.block, edge)
+            expire_cells(self._tops, self._heads, self._fills, self._directory, self._pool, self.block, edge)
         levels = int(np.flatnonzero(self._fills.any(axis=0)).max(initial=-1)) + 1
         writer.numbers("B", levels)
         writer.integers(self._fills[:, :levels].T)
-        if self._base is None:
+        if not self._begun:
             return
         before = np.full(self.cells, clock.newest - self._base)
         out = np.empty(self._pool.size, dtype=np.uint64)
@@ -144,6 +147,7 @@ class HistogramGrid(ReplayedGrid):
         self._allot(having.sum(axis=1), reader, clock)
         self._make_levels(self._directory.shape[1])
         self._fills[:, :levels] = fills
+        self._tops[:] = having.sum(axis=1)
         before = np.full(self.cells, clock.newest - clock.edge + 1)
         for level in range(levels):
             written = reader.integers(int(fills[:, level].sum(dtype=np.int64)), np.uint64, low=0, high=2**63 - 1)

@@ -126,7 +126,7 @@ class JumpingCountMin(WindowedCountMin):
         self._count(hashes, stamps.times, counted, passed, parts)
         self._slack = None
 
-    def _count(self, hashes: U64, times: I64, weights: I64, passed: int, parts: list[slice]) -> None:  # noqa: ARG002
+    def _count(self, hashes: U64, times: I64, weights: I64, passed: int, parts: list[slice]) -> None:
         """Bring counters and totals up to the last of these times."""
         self._shift(self._totals, passed)
         self._shift(self._cells, passed)

@@ -38,7 +38,7 @@ def leaf_error(epsilon: float, height: int) -> float:
 
 
 class PooledGrid(Grid):
-    """Blocks of `block` times each; `_directory[cell, level]` says which block holds a cell's level.
+    """Blocks of `block` times each; `_directory[cell, level]` says where in the pool a cell's level starts.
 
     Times are kept in 32 bits when the window leaves room for them, relative to a base that moves along, at least 1;
     0 is a time that has left the window.
@@ -48,20 +48,17 @@ class PooledGrid(Grid):
         super().__init__(cells, size, window)
         self.block = block
         self._narrow = window <= _NARROW_WINDOW
-        self._base: int | None = None
+        self._base = 0
+        self._begun = False
         self._directory = np.full((cells, 2), -1, dtype=np.int32)
         self._pool = np.zeros(0, dtype=np.uint32 if self._narrow else np.int64)
         self._used = np.zeros(1, dtype=np.int64)
 
     # -- room -------------------------------------------------------------------------------------------------
 
-    @property
-    def _blocks(self) -> int:
-        return self._pool.size // self.block
-
     def _make_blocks(self, least: int = 8) -> None:
         """A little more room: the pool is the sketch's memory, and half of a doubled one would lie idle."""
-        more = max(least, self._blocks // 32) * self.block
+        more = max(least * self.block, self._pool.size // 32)
         self._pool = np.concatenate([self._pool, np.zeros(more, dtype=self._pool.dtype)])
 
     def _make_places(self, places: int) -> None:
@@ -76,16 +73,16 @@ class PooledGrid(Grid):
         slots = int(used.sum()) * self.block
         if slots > 4 * FREE_CELLS + 512 * reader.left:
             raise DamagedBytesError(f"{slots} times in {reader.left} bytes")
-        self._base = clock.edge - 1
+        self._base, self._begun = clock.edge - 1, True
         self._pool = np.zeros(slots, dtype=self._pool.dtype)
-        self._used[0] = used.sum()
+        self._used[0] = slots
         self._make_places(int(used.max(initial=0)))
         places = np.arange(self._directory.shape[1])
         firsts = (np.cumsum(used) - used)[:, None]
-        self._directory[:] = np.where(places < used[:, None], firsts + places, -1)
+        self._directory[:] = np.where(places < used[:, None], (firsts + places) * self.block, -1)
 
     def _trim(self) -> None:
-        self._pool = self._pool[: int(self._used[0]) * self.block].copy()
+        self._pool = self._pool[: int(self._used[0])].copy()
 
     # -- times ------------------------------------------------------------------------------------------------
 
@@ -99,8 +96,8 @@ class PooledGrid(Grid):
 
     def reach(self, times: I64, start: int) -> int:
         """Move the base so that times from `start` on can be kept, and say up to where they can."""
-        if self._base is None:
-            self._base = int(times[start]) - 1
+        if not self._begun:
+            self._base, self._begun = int(times[start]) - 1, True
         if not self._narrow or int(times[-1]) - self._base <= _NARROW_REACH:
             return times.size
         self._move_base(max(self._base, int(times[start]) - self.window - 1))
@@ -108,7 +105,6 @@ class PooledGrid(Grid):
 
     def _move_base(self, base: int) -> None:
         """Keep times relative to a later base; those before it have left the window."""
-        assert self._base is not None
         wide = self._pool.astype(np.int64) - (base - self._base)
         self._pool[:] = np.maximum(wide, 0)
         self._base = base
@@ -134,9 +130,9 @@ class ReplayedGrid(PooledGrid):
     def _fill(self, cells: I64, rooms: I64, lengths: I64, times: I64, weights: I64, largest: int) -> None:
         """Build empty cells from such steps."""
 
-    def absorb(self, parts: list[tuple[ReplayedGrid, Clock]], merged: Clock) -> None:  # type: ignore[override]
-        self._base = merged.edge - 1
-        self._make_blocks(max(int(grid._used[0]) for grid, _ in parts))
+    def absorb(self, parts: list[tuple[ReplayedGrid, Clock]], merged: Clock) -> None:
+        self._base, self._begun = merged.edge - 1, True
+        self._make_blocks(max(int(grid._used[0]) for grid, _ in parts) // self.block)
         ends = np.cumsum(np.sum([grid._step_room(np.arange(self.cells)) for grid, _ in parts], axis=0))
         start = 0
         while start < self.cells:

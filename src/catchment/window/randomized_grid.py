@@ -42,9 +42,9 @@ class RandomizedGrid(PooledGrid):
     add up: K is the sum of the squared number of streams with equal coins.
     """
 
-    def __init__(self, cells: int, size: int, window: int, *, draw: np.uint64 = np.uint64(0)) -> None:
+    def __init__(self, cells: int, size: int, window: int, *, draw: int = 0) -> None:
         super().__init__(cells, size, window, block=size)
-        self._draw = int(draw)
+        self._draw = draw
         self._tops = np.zeros(cells, dtype=np.uint8)
         self._pushes = np.zeros((cells, 2), dtype=np.int64)
         self._sources = np.zeros(0, dtype=np.uint64)
@@ -81,7 +81,7 @@ class RandomizedGrid(PooledGrid):
         done = 0
         while done < times.size:
             self._make_levels(int(self._tops.max()) + 4 + (heaviest // self.size).bit_length())
-            state = self._tops, self._directory, self._pool, self._pushes, self._used, self._blocks
+            state = self._tops, self._directory, self._pool, self._pushes, self._used
             if weights is None:
                 done = add_ones(*state, self.size, self.window, self._salt, cells, times, self._base, done)
             else:
@@ -94,7 +94,7 @@ class RandomizedGrid(PooledGrid):
     def after(self, start: int, cells: I64 | None = None, *, delta: float = 0.0) -> tuple[I64, I64]:
         asked = np.arange(self.cells) if cells is None else cells
         levels, found = np.zeros((2, asked.size), dtype=np.int64)
-        if self._base is None:
+        if not self._begun:
             return levels, found
         count_cells(
             self._tops, self._directory, self._pool, self._pushes, self.size, asked, max(start - self._base, 0),
@@ -114,7 +114,7 @@ class RandomizedGrid(PooledGrid):
 
     # -- merging ----------------------------------------------------------------------------------------------
 
-    def absorb(self, parts: list[tuple[RandomizedGrid, Clock]], merged: Clock) -> None:  # type: ignore[override]
+    def absorb(self, parts: list[tuple[RandomizedGrid, Clock]], merged: Clock) -> None:
         sources = np.sort(np.concatenate([grid._sources for grid, _ in parts]))
         if sources.size >= _MOST_SOURCES:
             raise MergeError(f"more than {_MOST_SOURCES} sketches in one", "merge fewer, or use the counter 'panes'")
@@ -122,9 +122,9 @@ class RandomizedGrid(PooledGrid):
         for source in np.sort([grid._salt for grid, _ in parts]):
             own = _stirred(own, source)
         self._sources = np.append(sources, own)
-        self._base = merged.edge - 1
+        self._base, self._begun = merged.edge - 1, True
         cells = np.arange(self.cells)
-        step = max(1, _WORKSPACE // (sum(int(grid._used[0]) for grid, _ in parts) * self.size // self.cells + 1))
+        step = max(1, _WORKSPACE // (sum(int(grid._used[0]) for grid, _ in parts) // self.cells + 1))
         for start in range(0, self.cells, step):
             self._absorb_cells(cells[start : start + step], parts, merged.edge)
         self._trim()
@@ -151,7 +151,7 @@ class RandomizedGrid(PooledGrid):
         done = 0
         while done < cells.size:
             done = fill_cells(
-                self._tops, self._directory, self._pool, self._pushes, self._used, self._blocks, self.size, self._salt,
+                self._tops, self._directory, self._pool, self._pushes, self._used, self.size, self._salt,
                 self._base, cells, levels, rooms[:, :, 0].copy(), merged.reshape(shape[:2]), times, weights, lost, done,
             )  # fmt: skip
             if done < cells.size:
@@ -162,13 +162,13 @@ class RandomizedGrid(PooledGrid):
     def write(self, writer: Writer, clock: Clock) -> None:
         writer.numbers("I", self._sources.size)
         writer.raw(self._sources.tobytes())
-        if self._base is None:
+        if not self._begun:
             return
         writer.integers(self._tops)
         out = np.empty(self._pool.size, dtype=np.uint64)
         for level in range(int(self._tops.max()) + 1):
             writer.integers(self._pushes[self._tops >= level, level])
-            found = code_level(*self._coding(level, clock), out, False)
+            found = code_level(out, False, *self._coding(level, clock))
             writer.integers(out[:found])
 
     def read(self, reader: Reader, clock: Clock) -> None:
@@ -189,11 +189,10 @@ class RandomizedGrid(PooledGrid):
             self._pushes[having, level] = pushes
             kept = int(np.minimum(pushes, self.size).sum())
             written = reader.integers(kept, np.uint64, low=0, high=2**63 - 1)
-            if code_level(*self._coding(level, clock), written, True) < 0:
+            if code_level(written, True, *self._coding(level, clock)) < 0:
                 raise DamagedBytesError("a time out of order")
 
     def _coding(self, level: int, clock: Clock) -> tuple[Any, ...]:
-        assert self._base is not None
         state = self._directory, self._pool, self._pushes, self.size
         return *state, level, clock.newest - self._base, clock.edge - self._base
 

@@ -185,7 +185,7 @@ class SplitterCountMin(JumpingCountMin):
 
     # -- events and questions ---------------------------------------------------------------------------------
 
-    def _count(self, hashes: U64, times: I64, weights: I64, passed: int, parts: list[slice]) -> None:  # noqa: ARG002
+    def _count(self, hashes: U64, times: I64, weights: I64, passed: int, parts: list[slice]) -> None:
         done = 0
         usual = self.window if self.clock == ARRIVALS else 0
         while done < times.size:

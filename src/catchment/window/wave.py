@@ -13,7 +13,7 @@ class Wave(TimeCounter):
     """Events in a sliding window, by the times of ever fewer of the older ones.
 
     **Guarantee.** For any range in the window that ends now, the truth lies in [low, high], always, and the value
-    misses it by at most `epsilon` times the truth (proof: `window.wave_grid`). A range that ends earlier is the
+    misses it by at most `epsilon` times the truth, and by half an event more since it is whole (proof: `window.wave_grid`). A range that ends earlier is the
     difference of two such counts, and so are its bounds. Late events widen `low` by no more than the late events there
     were near the start of the range (`window.clock`).
 
@@ -24,7 +24,7 @@ class Wave(TimeCounter):
     Merging n of them is order-preserving and symmetric; the result knows what it lost: error e of the parts becomes
     (1 + e)(1 + epsilon) - 1. Windows of arrivals are refused.
 
-    **Where a simpler one wins.** A ring of all times is exact, and smaller up to about (2/epsilon) events in the window.
+    **Where a simpler one wins.** A ring of all times is exact, and smaller up to about 2/epsilon events in the window.
 
     Parameters
     ----------

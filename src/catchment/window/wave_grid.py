@@ -60,20 +60,20 @@ class WaveGrid(ReplayedGrid):
         size = np.uint64(self.size)
         done = 0
         while done < times.size:
-            state = self._counts, self._tops, self._directory, self._pool, self._used, self._blocks
+            state = self._counts, self._tops, self._directory, self._pool, self._used
             if weights is None:
                 done = add_ones(*state, size, self.window, cells, times, self._base, done)
             else:
                 done = add_weights(*state, size, self.window, cells, times, weights, self._base, done)
             if done < times.size:
                 self._make_places(int(self._tops.max()) + 4)
-                if self._used[0] + 2 > self._blocks:
+                if self._used[0] + 2 * self.size > self._pool.size:
                     self._make_blocks()
 
     def after(self, start: int, cells: I64 | None = None, *, delta: float = 0.0) -> tuple[I64, I64]:
         asked = np.arange(self.cells) if cells is None else cells
         low, high = np.zeros((2, asked.size), dtype=np.int64)
-        if self._base is not None:
+        if self._begun:
             bracket_cells(
                 self._counts, self._tops, self._directory, self._pool, np.uint64(self.size),
                 asked, max(start - self._base, 0), low, high,
@@ -89,7 +89,7 @@ class WaveGrid(ReplayedGrid):
         return np.where(self._counts[cells] > 0, (self._tops[cells].astype(np.int64) + 2) * self.size + 1, 0)
 
     def _list_steps(self, clock: Clock, edge: int, cells: I64, rooms: I64, times: I64, weights: I64, out: I64) -> None:
-        if self._base is not None:
+        if self._begun:
             list_steps(
                 self._counts, self._tops, self._directory, self._pool, np.uint64(self.size), self._base,
                 clock.first, edge, cells, rooms, times, weights, out,
@@ -100,7 +100,7 @@ class WaveGrid(ReplayedGrid):
         done = 0
         while done < cells.size:
             done = fill_cells(
-                self._counts, self._tops, self._directory, self._pool, self._used, self._blocks, np.uint64(self.size),
+                self._counts, self._tops, self._directory, self._pool, self._used, np.uint64(self.size),
                 self._base, cells, rooms, lengths, times, weights, done,
             )  # fmt: skip
             if done < cells.size:
@@ -111,11 +111,11 @@ class WaveGrid(ReplayedGrid):
     def write(self, writer: Writer, clock: Clock) -> None:
         writer.integers(self._counts)
         writer.integers(self._tops)
-        if self._base is None:
+        if not self._begun:
             return
         out = np.empty(self._pool.size, dtype=np.uint64)
         for level in self._levels():
-            found = encode_times(*self._coding(clock), level, out)
+            found = encode_times(level, out, *self._coding(clock))
             writer.integers(out[:found])
 
     def read(self, reader: Reader, clock: Clock) -> None:
@@ -132,12 +132,11 @@ class WaveGrid(ReplayedGrid):
         self._allot(np.where(counts > 0, tops.astype(np.int64) + 2, 0), reader, clock)
         for level in self._levels():
             written = reader.integers(self._kept(level), np.uint64, low=0, high=2**63 - 1)
-            if not decode_times(*self._coding(clock), level, written):
+            if not decode_times(level, written, *self._coding(clock)):
                 raise DamagedBytesError("a time that is not between its neighbours")
 
     def _coding(self, clock: Clock) -> tuple[Any, ...]:
         """What both directions of the time coding need, with the clock relative to the base."""
-        assert self._base is not None
         state = self._counts, self._tops, self._directory, self._pool, np.uint64(self.size)
         return *state, clock.edge - self._base, clock.first - self._base, clock.newest - self._base
 
