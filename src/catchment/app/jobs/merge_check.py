@@ -15,8 +15,8 @@ from catchment.testing.merge_check import OURS, PEERS, Outcome, is_ours, load_ad
 __all__ = ["MergeChecks", "adapters_there_are", "parse_sites", "run_merge_check"]
 
 _COLUMNS = (
-    "sketch", "sites", "delta", "trials", "refused", "asked", "outside", "rate", "allowed",
-    "max error", "mean error", "width/error", "verdict",
+    "sketch", "sites", "delta", "trials", "refused", "asked", "outside", "rate", "limit",
+    "max err", "mean err", "width/err", "verdict",
 )  # fmt: skip
 
 
@@ -56,7 +56,9 @@ class MergeChecks:
         return list(groups.values())
 
     def _notes(self) -> list[str]:
-        notes = [f"Trials of each scenario: {self.trials}, seed {self.seed}. Errors are shares of the events in the window."]
+        notes = [
+            f"Trials of each scenario: {self.trials}, seed {self.seed}. Errors are shares of the events in the window."
+        ]
         for name in self.broken:
             found = [outcome for outcome in self._of(name) if outcome.first is not None]
             worst = max(found, key=lambda outcome: (outcome.surely, outcome.violations))

@@ -12,6 +12,7 @@ from catchment.sketch.count_min import CountMin
 from catchment.sketch.space_saving import SpaceSaving
 from catchment.testing.merge_check.adapter import Claims
 from catchment.window.base import WindowSketch
+from catchment.window.dyadic import DyadicECM
 from catchment.window.ecm import ECMSketch
 from catchment.window.exponential_histogram import ExponentialHistogram
 from catchment.window.panes import Panes
@@ -82,6 +83,11 @@ OURS: dict[str, Callable[[], OurAdapter]] = {
             "ecm-wave-for-tree",
             _claims(**_SURE_ABOVE),
             lambda seed: ECMSketch.for_tree(_EPSILON, _DELTA, window=_WINDOW, height=8, seed=seed),
+        ),
+        (
+            "dyadic-ecm",
+            _claims(**_SURE_ABOVE),
+            lambda seed: DyadicECM(_EPSILON, _DELTA, window=_WINDOW, bits=20, step=10, seed=seed),
         ),
         ("wave", _claims(keys=False), lambda _: Wave(_EPSILON, window=_WINDOW)),
         ("eh", _claims(keys=False), lambda _: ExponentialHistogram(_EPSILON, window=_WINDOW)),

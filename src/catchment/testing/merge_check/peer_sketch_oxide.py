@@ -19,8 +19,9 @@ I64 = NDArray[np.int64]
 class SketchOxideHistogram:
     """It counts all events in the whole window, and claims that its interval always holds.
 
-    Its documentation has the window closed at both ends, and its code does not; both are accepted. It says nothing of
-    events out of order, so it gets none.
+    Its documentation has the window closed at both ends; both ways to count the edge are accepted. It says nothing of
+    events out of order, so it gets none. Events of one tick go in by one call with their number: one by one, its
+    interval fails on ties even without a merge.
     """
 
     name = "sketch-oxide-eh"
@@ -35,10 +36,10 @@ class SketchOxideHistogram:
             ) from None
         self._kind, self._epsilon = sketch_oxide.ExponentialHistogram, epsilon
 
-    def new(self, seed: int) -> Any:  # noqa: ARG002  # nothing in it is random
+    def new(self, seed: int) -> Any:  # nothing in it is random
         return self._kind(self.claims.window, self._epsilon)
 
-    def update(self, state: Any, keys: I64, times: I64) -> None:  # noqa: ARG002  # it knows no keys
+    def update(self, state: Any, keys: I64, times: I64) -> None:  # it knows no keys
         ticks, counts = np.unique(times, return_counts=True)
         for tick, count in zip(ticks.tolist(), counts.tolist(), strict=True):
             state.insert(tick, count)
@@ -50,6 +51,6 @@ class SketchOxideHistogram:
             first.merge(other)
         return first
 
-    def estimate(self, state: Any, key: int | None, last: int, now: int) -> tuple[float, float, float]:  # noqa: ARG002
+    def estimate(self, state: Any, key: int | None, last: int, now: int) -> tuple[float, float, float]:
         value, low, high = state.count(now)
         return float(value), float(low), float(high)
