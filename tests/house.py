@@ -31,7 +31,7 @@ LIBRARIES = {
     "altair": {"app"}, "vl_convert": {"app"},
     "numba": {"kernel"},
     "sqlglot": {"federation"},
-    "pytest": set(), "hypothesis": set(), "datasketches": {"spark"},
+    "pytest": set(), "hypothesis": set(), "datasketches": {"spark"}, "sketch_oxide": {"testing"},
 }  # fmt: skip
 """The rooms that may import a library; others may be imported anywhere."""
 

@@ -12,7 +12,8 @@
     ├── BytesError                 bytes that are not one whole sketch
     │   ├── DamagedBytesError      cut short, altered, or contradicting themselves
     │   └── UnknownFormatError     a magic, version, family or flag from elsewhere
-    └── NameNotFoundError          no experiment, benchmark or file of that name
+    ├── NameNotFoundError          no experiment, benchmark, adapter or file of that name
+    └── PackageMissingError        an optional package that is asked for and not installed
 
 A message says what was wrong, names the value, and ends with the cure.
 """
@@ -29,6 +30,7 @@ __all__ = [
     "MergeError",
     "NameNotFoundError",
     "NullKeyError",
+    "PackageMissingError",
     "ParameterError",
     "QueryError",
     "TimeError",
@@ -97,7 +99,11 @@ class UnknownFormatError(BytesError):
 
 
 class NameNotFoundError(CatchmentError, LookupError):
-    """No experiment, benchmark or file of that name."""
+    """No experiment, benchmark, adapter or file of that name."""
+
+
+class PackageMissingError(CatchmentError, ImportError):
+    """An optional package that is asked for and not installed."""
 
 
 class KernelCacheWarning(UserWarning):

@@ -20,6 +20,7 @@ from catchment.answer import plain
 from catchment.app.catalog import Catalog
 from catchment.app.describe import describe
 from catchment.app.jobs.demo import run_demo
+from catchment.app.jobs.merge_check import adapters_there_are, parse_sites, run_merge_check
 from catchment.app.report import Progress, Report
 from catchment.app.targets import shortfalls
 from catchment.errors import CatchmentError, ParameterError
@@ -147,6 +148,37 @@ def bench(
             raise typer.Exit(1)
         _console().print("every target is met")
     return None
+
+
+@app.command("merge-check")
+def merge_check(
+    adapters: Annotated[
+        list[str] | None, typer.Argument(help="Names of sketches, or module:Class of your own; all of ours by default.")
+    ] = None,
+    trials: Annotated[int | None, typer.Option(help="Of each scenario, for each number of sites.")] = None,
+    sites: Annotated[str | None, typer.Option(help="Numbers of sites: 1,2,4,16.")] = None,
+    quick: Quick = False,
+    json_file: JsonFile = None,
+    listed: Annotated[bool, typer.Option("--list", help="Print the names of the sketches.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Other streams, trees and hash functions.")] = 0,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for any sketch, not only for ours.")] = False,
+) -> None:
+    """Merge window sketches through trees of sites; exits 1 where the truth leaves an interval of ours too often."""
+    if listed:
+        for name, whose in adapters_there_are().items():
+            print(f"{name:24} {whose}")
+        return
+    if json_file is not None:
+        _check_destination(json_file)
+    numbers = parse_sites(sites or ("1,4" if quick else "1,2,4,16"))
+    count = (1 if quick else 2) if trials is None else trials
+    with _progress() as progress:
+        checks = run_merge_check(adapters or [], sites=numbers, trials=count, seed=seed, progress=progress)
+    _show(checks.report())
+    if json_file is not None:
+        json_file.write_text(checks.to_json(quick=quick))
+    if set(checks.broken) & (checks.ours if not strict else set(checks.broken)):
+        raise typer.Exit(1)
 
 
 def _list(catalog: Catalog) -> None:
