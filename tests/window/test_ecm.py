@@ -1,4 +1,4 @@
-"""ECM-sketches against the truth: skews, windows, ranges, batchings, bursts, late events, 1 to 256 sites, tall trees."""
+"""ECM-sketches against the truth: skews, windows, ranges, batchings, bursts, late events, 1 to 256 sites, trees."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sketched(case: Scenario, seed: int, counter: str, rng: np.random.Generator) 
             0.3, DELTA, window=case.window, height=case.height, counter=counter, lateness=case.lateness, seed=seed
         )
     else:
-        leaf = ECMSketch(0.06, DELTA, window=case.window, counter=counter, lateness=case.lateness, seed=seed)
+        leaf = ECMSketch(0.04, DELTA, window=case.window, counter=counter, lateness=case.lateness, seed=seed)
         if counter == "randomized":
             leaf = ECMSketch(0.3, DELTA, window=case.window, counter=counter, lateness=case.lateness, seed=seed)
     parts = []
@@ -56,7 +56,8 @@ def test_bounds_fail_no_more_often_than_delta(counter: str) -> None:
         if counter != "randomized":
             assert answer.high >= truth.frequency(key), (seed, answer)
         if now >= case.newest and counter != "panes" and not sketch.late:
-            failures["epsilon"] += abs(answer.value - truth.frequency(key)) > sketch.epsilon * truth.total() + 0.5
+            miss = abs(float(np.asarray(answer.value)) - truth.frequency(key))
+            failures["epsilon"] += miss > sketch.epsilon * truth.total() + 0.5
     allowed = failures_allowed(CASES, DELTA)
     assert failures["total"] <= (allowed if counter == "randomized" else 0), failures
     assert max(failures["point"], failures["join"], failures["epsilon"]) <= allowed, failures
@@ -118,7 +119,8 @@ def test_merging_256_sites_at_most_doubles_the_error(counter: str) -> None:
             keys, truth = np.unique(events.keys[inside], return_counts=True)
             for name, sketch in (("tree", tree), ("alone", alone)):
                 answer = sketch.estimate(keys, last=last)
-                assert np.all(np.abs(answer.value - truth) <= sketch.epsilon * truth.sum() + 0.5)
+                assert np.mean(np.abs(answer.value - truth) > sketch.epsilon * truth.sum() + 0.5) <= sketch.delta
+                assert np.mean(~answer.holds(truth)) <= sketch.delta
                 assert np.all(answer.high >= truth)
                 errors[name].append(float(np.mean(np.abs(answer.value - truth)) / truth.sum()))
         assert np.mean(errors["tree"]) <= 2 * np.mean(errors["alone"])

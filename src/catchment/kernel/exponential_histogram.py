@@ -3,8 +3,9 @@
 Level l of a cell is a queue of at most `most` buckets of 2^l arrivals each; a bucket is the time of its newest
 arrival. When a queue is full, its two oldest buckets become one of the next level (Datar, Gionis, Indyk, Motwani,
 SIAM J. Comput. 31(6), 2002). Queues are rings of `most` slots in blocks out of one pool: `heads` says where the oldest
-bucket lies, `fills` how many there are, and `tops` how many levels are in use. Times are relative to the grid's base; a time at or before the window's
-edge has left it. An update returns the place i where it stopped for want of blocks, or -1 - i for want of levels.
+bucket lies, `fills` how many there are, and `tops` how many levels are in use. Times are relative to the grid's base; a
+time at or before the window's edge has left it. An update returns the place i where it stopped for want of blocks, or
+-1 - i for want of levels.
 """
 
 from __future__ import annotations

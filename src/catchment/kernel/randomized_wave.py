@@ -130,7 +130,7 @@ def add_weights(
                     # Single arrivals would have displaced some entries before that level was opened.
                     stale = _going_on_before(salt, cell, level, entry - cap)
                     stale -= _going_on_before(salt, cell, level, max(np.int64(0), before - cap))
-                    _drop_oldest(directory, pool, pushes, cap, cell, level + 1, stale)
+                    _drop_oldest(directory, pool, pushes, cell, level + 1, stale)
             going_on = np.int64(0)
             if level < np.int64(tops[cell]):
                 going_on = _going_on_before(salt, cell, level, before + arriving)
@@ -144,7 +144,7 @@ def add_weights(
 
 
 @kernel
-def _drop_oldest(directory: I32, pool: Pool, pushes: I64, cap: int, cell: int, level: int, count: int) -> None:
+def _drop_oldest(directory: I32, pool: Pool, pushes: I64, cell: int, level: int, count: int) -> None:
     """Take the oldest entries out of a level that was just opened, and number the others from 0."""
     block = np.int64(directory[cell, level])
     for entry in range(count, pushes[cell, level]):

@@ -53,7 +53,9 @@ class TimeCounter(GridSketch):
 
     @property
     def guarantee(self) -> str:
-        return f"the truth lies in [low, high], and the value, rounded, misses it by at most {self.epsilon:.3g} of it, always"
+        return (
+            f"the truth lies in [low, high], always; the value misses it by at most {self.epsilon:.3g} of it, rounded"
+        )
 
     def update(self, at: Any = None, *, weights: Any = 1) -> None:
         """Count events at these times, once each or by weight: integers, not negative.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -34,10 +35,11 @@ class ECMSketch(GridSketch):
     """Frequencies of keys in a sliding window: `depth` rows of `width` counters in time.
 
     **Guarantee.** Let N be the weight in the range that is asked about and f a key's, fixed before the seed was drawn.
-    The estimate, which is rounded to a whole number, misses f by more than `epsilon * N` with probability at most
-    `delta`, for any range in the window that ends now. `high` is never below f, unless the counters are randomised; `low` is above f with probability at most
-    delta. This stays true after any tree of merges: the sketch keeps the error that its merges have added, and
-    `epsilon` and every bound include it.
+    The estimate, rounded to a whole number, misses f by more than `epsilon * N` with probability at most `delta`, for
+    events in order and any range in the window that ends now. `high` is never below f, unless the counters are
+    randomised, and `low` is above f with probability at most delta, whatever came late and wherever the range ends.
+    This stays true after any tree of merges: the sketch keeps the error that its merges have added, and `epsilon` and
+    every bound include it.
 
     *Proof.* A counter is within its error e of the arrivals that it was given, always (`window.wave_grid`,
     `window.histogram_grid`), and these are within the inherited error of the true ones (`window.pooled`), so a row's
@@ -285,7 +287,7 @@ class ECMSketch(GridSketch):
         other._time.span(last, end)
         share = self.delta / 4 / self._cells()
         ours, theirs = self._rows_between(start, end, share), other._rows_between(start, end, share)
-        return self._joined(ours, theirs, start, end)
+        return replace(self._joined(ours, theirs, start, end), epsilon=max(self.epsilon, other.epsilon))
 
     def total(self, *, last: int | None = None, now: int | None = None) -> Answer:
         """The weight of all events in the range.

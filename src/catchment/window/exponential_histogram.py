@@ -12,10 +12,11 @@ __all__ = ["ExponentialHistogram"]
 class ExponentialHistogram(TimeCounter):
     """Events in a sliding window, in buckets whose sizes grow with their age.
 
-    **Guarantee.** For any range in the window that ends now, the truth lies in [low, high], always, and the value
-    misses it by at most `epsilon` times the truth, and by half an event more since it is whole (proof: `window.histogram_grid`). A range that ends earlier is the
-    difference of two such counts, and so are its bounds. Late events widen `low` by no more than the late events
-    there were near the start of the range (`window.clock`).
+    **Guarantee.** For any range in the window, the truth lies in [low, high], always. For a range that ends now and
+    events in order, the value misses it by at most `epsilon` times the truth, and by half an event more since it is
+    whole (proof: `window.histogram_grid`). A range that ends earlier is the difference of two such counts, and so are
+    its bounds. Late events lower `low` by no more than the late events there were near the start of the range, and the
+    value by half of that (`window.clock`).
 
     Merging n of them is order-preserving and symmetric; the result knows what it lost: error e of the parts becomes
     (1 + e)(1 + epsilon) - 1. Windows of arrivals are refused.

@@ -43,7 +43,7 @@ class HistogramGrid(ReplayedGrid):
     def size_for(cls, epsilon: float, height: int = 0) -> int:
         """Half of k = ceil(1/epsilon), rounded up; for a tree, all of it, since a replay misses by 1/(size + 1)."""
         k = math.ceil(1 / leaf_error(epsilon, height) - 1e-9)
-        return k - 1 if height and k > 2 else math.ceil(k / 2)
+        return max(2, k - 1 if height else math.ceil(k / 2))
 
     @property
     def error(self) -> float:

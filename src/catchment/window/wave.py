@@ -12,10 +12,11 @@ __all__ = ["Wave"]
 class Wave(TimeCounter):
     """Events in a sliding window, by the times of ever fewer of the older ones.
 
-    **Guarantee.** For any range in the window that ends now, the truth lies in [low, high], always, and the value
-    misses it by at most `epsilon` times the truth, and by half an event more since it is whole (proof: `window.wave_grid`). A range that ends earlier is the
-    difference of two such counts, and so are its bounds. Late events widen `low` by no more than the late events there
-    were near the start of the range (`window.clock`).
+    **Guarantee.** For any range in the window, the truth lies in [low, high], always. For a range that ends now and
+    events in order, the value misses it by at most `epsilon` times the truth, and by half an event more since it is
+    whole (proof: `window.wave_grid`). A range that ends earlier is the difference of two such counts, and so are
+    its bounds. Late events lower `low` by no more than the late events there were near the start of the range, and the
+    value by half of that (`window.clock`).
 
     It is a deterministic wave in rank form: the time of the r-th event is kept at level ctz(r), in a slot that r
     implies, so an event costs one counter and one store. Levels appear as the window fills, and an event of weight w
