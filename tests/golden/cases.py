@@ -14,13 +14,24 @@ from catchment import (
     BloomFilter,
     BottomK,
     CountMin,
+    DyadicECM,
+    ECMSketch,
+    ExponentialHistogram,
     FastAMS,
     FMSketch,
+    Panes,
+    PerfectCountMin,
+    ProportionalCountMin,
+    RandomizedWave,
+    SimpleCountMin,
     Sketch,
     SpaceSaving,
+    SplitterCountMin,
     TugOfWar,
     UltraLogLog,
     ValueEstimator,
+    Wave,
+    WindowSketch,
 )
 
 FOLDER = Path(__file__).parent / "v1"
@@ -54,7 +65,46 @@ def golden() -> dict[str, Sketch]:
     ultraloglog.update(np.arange(300))
     tug_of_war = TugOfWar.sized(dimensions=3, counter="ultraloglog", counter_size=4, delta=0.05, seed=5)
     tug_of_war.update(KEYS, attributes=TEXTS)
+    at = np.cumsum(KEYS % 4)
+    late = at - (KEYS % 11 == 0) * 5
+    timed: dict[str, WindowSketch] = {
+        "exponential_histogram": ExponentialHistogram.sized(size=3, window=300, lateness=9),
+        "wave": Wave.sized(size=3, window=300, lateness=9),
+        "randomized_wave": RandomizedWave.sized(size=20, window=300, lateness=9, delta=0.05, seed=5),
+    }
+    for counter in timed.values():
+        counter.update(at=late, weights=WEIGHTS)
+    sizes = {"width": 5, "depth": 2, "delta": 0.05, "seed": 5, "window": 300, "lateness": 9}
+    keyed: dict[str, WindowSketch] = {
+        "ecm_wave": ECMSketch.sized(**sizes, size=3),
+        "ecm_eh": ECMSketch.sized(**sizes, size=3, counter="eh", optimize_for="join"),
+        "ecm_randomized": ECMSketch.sized(**sizes, size=12, counter="randomized"),
+        "ecm_panes": ECMSketch.sized(**sizes, size=6, counter="panes"),
+        "dyadic_ecm": DyadicECM.sized(**sizes, size=2, bits=7, step=3),
+        "panes": Panes(CountMin.sized(width=6, depth=2, delta=0.05, seed=5), window=300, panes=5),
+        "perfect_count_min": PerfectCountMin.sized(**{**sizes, "window": 60}),
+        "simple_count_min": SimpleCountMin.sized(**sizes),
+        "proportional_count_min": ProportionalCountMin.sized(**sizes),
+        "splitter_count_min": SplitterCountMin.sized(**sizes, gamma=0.05, beta=1.5),
+    }
+    for sketch in keyed.values():
+        sketch.update(KEYS, at=late, weights=WEIGHTS)
+    wide: dict[str, WindowSketch] = {
+        "wave_wide": Wave.sized(size=3, window=2**40),
+        "exponential_histogram_wide": ExponentialHistogram.sized(size=3, window=2**40),
+        "randomized_wave_wide": RandomizedWave.sized(size=20, window=2**40, delta=0.05),
+    }
+    for counter in wide.values():
+        counter.update(at=at * 2**30)
+    merged = ECMSketch.merge([keyed["ecm_wave"], keyed["ecm_wave"]])  # type: ignore[list-item]
+    arrivals = Wave.sized(size=3, window=100, clock="arrivals")
+    arrivals.update(weights=WEIGHTS)
     return {
+        **timed,
+        **keyed,
+        **wide,
+        "wave_arrivals": arrivals,
+        "ecm_merged": merged,
         "count_min": count_min,
         "count_min_conservative": conservative,
         "fast_ams": fast_ams,

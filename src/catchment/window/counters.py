@@ -54,7 +54,7 @@ class TimeCounter(GridSketch):
     @property
     def guarantee(self) -> str:
         return (
-            f"the truth lies in [low, high], always; the value misses it by at most {self.epsilon:.3g} of it, rounded"
+            f"the truth lies in [low, high], always; the value misses it by {self.epsilon:.3g} of it at most, rounded"
         )
 
     def update(self, at: Any = None, *, weights: Any = 1) -> None:

@@ -211,6 +211,9 @@ class ECMSketch(GridSketch):
     def _cells(self) -> int:
         return self.width * self.depth
 
+    def _row_length(self) -> int:
+        return self.width
+
     # -- what it promises -------------------------------------------------------------------------------------
 
     @property

@@ -209,7 +209,22 @@ class GridSketch(WindowSketch):
         self._check_room(reader)
         self._grid = self._new_grid()
         self._grid.read(reader, self._time)
+        self._check_counts()
         self._forget_answers()
+
+    def _check_counts(self) -> None:
+        """Refuse counters that hold more than all events weigh: their sums could overflow."""
+        if not self._time.started:
+            return
+        known = self._grid.counts()
+        low, _ = self._grid.after(self._time.edge, delta=1e-12)
+        rows = (low if known is None else known)[:-1].reshape(-1, self._row_length()).sum(axis=1, dtype=np.float64)
+        if np.any(rows > self._mass * (1 + 1e-9)):
+            raise DamagedBytesError(f"counters that hold {rows.max():.0f} of {self._mass} in all")
+
+    def _row_length(self) -> int:
+        """How many cells hold each event once."""
+        return self._cells()
 
     def _check_room(self, reader: Reader) -> None:
         """Refuse to make more cells than these bytes could fill."""

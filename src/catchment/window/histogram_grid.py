@@ -142,7 +142,7 @@ class HistogramGrid(ReplayedGrid):
             return
         # Below a cell's largest size, every size has `size` buckets or one more.
         having = np.cumsum(fills[:, ::-1] > 0, axis=1)[:, ::-1] > 0
-        if np.any(fills[:, :-1][having[:, 1:]] < self.size):
+        if np.any(fills[:, :-1][having[:, 1:]] < self.size) or (levels and not fills[:, -1].any()):
             raise DamagedBytesError("a size with fewer buckets than a histogram keeps")
         self._allot(having.sum(axis=1), reader, clock)
         self._make_levels(self._directory.shape[1])

@@ -179,6 +179,8 @@ class RandomizedGrid(PooledGrid):
         if not clock.started:
             return
         self._tops = reader.integers(self.cells, np.uint8, low=0, high=MOST_LEVELS)
+        if self.size * 2.0 ** int(self._tops.max()) > MASS_LIMIT:
+            raise DamagedBytesError(f"{int(self._tops.max())} levels of {self.size} entries")
         levels = int(self._tops.max()) + 1
         self._make_levels(levels)
         self._allot(self._tops.astype(np.int64) + 1, reader, clock)
