@@ -123,7 +123,7 @@ def test_mutations_with_a_true_checksum_give_the_error_or_a_whole_sketch(name: s
             for question, measure in sketch.measures.items():
                 answer = getattr(sketch, question)(*([1],) if measure in KEYED_TRUTHS else ())
                 assert not np.any(np.asarray(answer.low) > answer.high), f"{question}: {answer}"
-            # A total that is possible, and twice as much that is not; windows of arrivals, and errors that may not grow.
+            # A total that is possible, and twice it that is not; windows of arrivals, and errors that may not grow.
             with contextlib.suppress(WeightError, MergeError):
                 assert type(sketch).merge([sketch, sketch]).parameters == sketch.parameters
     assert taken > 0, "nothing got past the checks: the forgeries are no test of them"

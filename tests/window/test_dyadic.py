@@ -52,11 +52,10 @@ def test_bounds_fail_no_more_often_than_delta() -> None:
             quantile = sketch.quantile(q, last=last)
             true = int(inside[max(int(np.ceil(q * inside.size)), 1) - 1])
             assert quantile.low <= quantile.value <= quantile.high
-            failures["quantile"] += not quantile.holds(true)
+            assert quantile.holds(true)
         check_heavy_hitters(sketch, inside.tolist(), last, failures)
     allowed = failures_allowed(trials, DELTA)
     assert failures["range"] <= allowed
-    assert failures["quantile"] <= 5 * allowed
     assert failures["false positive"] <= allowed
 
 
@@ -64,7 +63,7 @@ def check_heavy_hitters(sketch: DyadicECM, inside: list[int], last: int, failure
     truth = Exact()
     truth.update(inside)
     for phi in (0.25, 0.5):
-        if phi <= sketch.epsilon:
+        if phi <= 2 * sketch.epsilon:
             continue
         heavy = truth.heavy_hitters(phi * len(inside))
         assert heavy <= set(sketch.heavy_hitters(phi, last=last).keys), "no false negative, ever"
@@ -80,7 +79,7 @@ def test_heavy_prefixes_are_all_there() -> None:
     hosts = [f"10.{rng.integers(4)}.{rng.integers(256)}.{rng.integers(256)}" for _ in range(600)]
     others = [f"{rng.integers(11, 200)}.1.1.{rng.integers(256)}" for _ in range(350)]
     sketch.update(hosts + others + ["192.0.2.7"] * 50, at=np.arange(1000))
-    found = dict(sketch.heavy_prefixes(phi=0.1))
+    found = {key: answer for key, answer in sketch.heavy_prefixes(phi=0.1)}  # noqa: C416 (a Ranking has keys)
     assert "10.0.0.0/8" in found
     assert {f"10.{second}.0.0/16" for second in range(4)} <= set(found)
     assert found["10.0.0.0/8"].holds(600)
@@ -88,7 +87,7 @@ def test_heavy_prefixes_are_all_there() -> None:
     assert sketch.heavy_hitters(count=40).keys == ("192.0.2.7",)
     assert sketch.count_between("10.0.0.0", "10.255.255.255").holds(600)
     assert sketch.estimate("192.0.2.7").holds(50)
-    assert sketch.estimate(["192.0.2.7", "10.9.9.9"], last=50).value.tolist() == [50, 0]
+    assert np.array_equal(sketch.estimate(["192.0.2.7", "10.9.9.9"], last=50).value, [50, 0])
 
 
 def test_quantiles_of_floats_and_signed_keys() -> None:
@@ -99,7 +98,7 @@ def test_quantiles_of_floats_and_signed_keys() -> None:
     for q in (0.1, 0.5, 0.9):
         answer = sketch.quantile(q)
         assert answer.holds(np.sort(latencies)[int(np.ceil(q * 3000)) - 1])
-        assert answer.high - answer.low < 2
+        assert np.ptp([answer.low, answer.high]) < 0.2 * np.abs(answer.value) + 0.1
     signed = DyadicECM(0.01, 0.05, window=5000, order="signed", bits=12)
     signed.update(np.arange(-1000, 1000), at=np.arange(2000))
     assert signed.quantile(0.5).holds(-1)
@@ -144,7 +143,7 @@ def test_what_it_cannot_do_is_said() -> None:
         DyadicECM(0.1, 0.1, window=100, order="float").update([float("nan")], at=[1])
     with pytest.raises(QueryError, match="no events"):
         sketch.quantile(0.5)
-    sketch.update([1, 2, 3], at=[1, 2, 3])
+    sketch.update(np.arange(100), at=np.arange(100))
     for ask, message in (
         (lambda: sketch.quantile(1.5), "0 to 1"),
         (lambda: sketch.count_between(5, 4), "smaller key first"),

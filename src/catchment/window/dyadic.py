@@ -30,7 +30,7 @@ class DyadicECM(WindowSketch):
     within `epsilon * N`, and its `high` is never too low (unless counters are randomised). Therefore:
 
     - `count_between` adds up at most `most_nodes` nodes: its interval holds with probability at least 1 - `delta`.
-    - `quantile`: so does the interval of keys.
+    - `quantile`: its interval of keys holds always (unless counters are randomised).
     - `heavy_hitters` with no_false_negatives, the default, returns every key with f >= phi * N, always, and no key
       below (phi - 2 epsilon) N but with probability delta each (Theorem 5 of the paper, with phi + epsilon for phi);
       no_false_positives returns only keys with f >= phi * N, each with probability at least 1 - delta.
@@ -41,9 +41,9 @@ class DyadicECM(WindowSketch):
     *Proof.* A prefix weighs at least as much as any key under it, so a search from the shortest prefixes down that
     drops only those whose `high` is below the threshold drops no heavy key. A range is the union of the nodes of its
     dyadic decomposition, whose intervals add; each lower end fails with probability at most delta/most_nodes, which is
-    the delta that the levels are built with. For a quantile the search goes down by the sums of upper ends and of
-    lower ends: a key before the one that it arrives at has a rank that is too low, or one after it a rank that is high
-    enough.
+    the delta that the levels are built with. For a quantile two searches go down the tree by sums of upper ends: from
+    the left, to the first key that can have rank q N, and from the right, to the first key after which there is too
+    little left for a later one. They fail only if an upper end does.
 
     **What it costs.** `bits/step` ECM-sketches, in memory and in time. A larger step has fewer levels, and up to
     2^(step+1) nodes a level in a range. **Where a simpler one wins.** For heavy hitters alone, of keys with or without
@@ -267,7 +267,7 @@ class DyadicECM(WindowSketch):
         return self._answer(total, min(max(value, least), most), least, most)
 
     def quantile(self, q: float, *, last: int | None = None, now: int | None = None) -> Answer:
-        """The smallest key such that a share of at least q of the events have a key up to it.
+        """The smallest key such that at least one event and a share q of all have a key up to it.
 
         Addresses are answered as numbers. Raises `QueryError` when there is no event in the range.
         """
@@ -276,10 +276,11 @@ class DyadicECM(WindowSketch):
         total = self.total(last=last, now=now)
         if total.high == 0:
             raise QueryError("there are no events in this range", "ask for a longer one")
-        value, low, high = (
-            self._descend(max(q * float(weight), 1.0), end, last, now)
-            for end, weight in (("value", total.value), ("high", total.low), ("low", total.high))
-        )
+        reached = max(q * float(total.value), 1.0)
+        value = self._reach(reached, "value", last, now)
+        # Keys before `low` have too few events up to them, at the most; `high` has few enough after it, at the most.
+        low = self._reach(max(q * float(total.low), 1.0), "high", last, now)
+        high = self._leave(max(float(total.low) - max(q * float(total.high), 1.0), 0.0), last, now)
         codes = np.array([min(max(value, low), high), low, high], dtype=np.uint64)
         keys = decoded(codes, INTEGER if self.order == IPV4 else self.order, self.bits)
         return self._answer(total, *keys)
@@ -393,8 +394,8 @@ class DyadicECM(WindowSketch):
             start, stop = left_end // width, right_start // width
         return cover
 
-    def _descend(self, rank: float, end: str, last: int | None, now: int | None) -> int:
-        """The code at which the sums of the nodes' ends, from the left, reach that rank."""
+    def _reach(self, rank: float, end: str, last: int | None, now: int | None) -> int:
+        """The first code up to which the sums of the nodes' ends, from the left, reach that rank."""
         before, node = 0.0, np.zeros(1, dtype=np.uint64)
         for level in range(self.levels - 1, -1, -1):
             children = self._children(node, level)
@@ -403,6 +404,18 @@ class DyadicECM(WindowSketch):
             # Where the children together do not reach it, though their parent did, it is at the end of the last.
             place = min(int(np.searchsorted(sums, rank)), children.size - 1)
             before = float(sums[place - 1]) if place else before
+            node = children[place : place + 1]
+        return int(node[0])
+
+    def _leave(self, weight: float, last: int | None, now: int | None) -> int:
+        """The first code after which the upper ends of the nodes, from the right, leave at most that weight."""
+        after, node = 0.0, np.zeros(1, dtype=np.uint64)
+        for level in range(self.levels - 1, -1, -1):
+            children = self._children(node, level)[::-1]
+            weights = np.asarray(self._nodes(level, children, last, now).high, dtype=np.float64)
+            sums = after + np.cumsum(weights)
+            place = min(int(np.searchsorted(sums, weight, side="right")), children.size - 1)
+            after = float(sums[place - 1]) if place else after
             node = children[place : place + 1]
         return int(node[0])
 
