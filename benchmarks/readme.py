@@ -17,7 +17,7 @@ from catchment.app.report import shown
 
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "benchmarks/figures"
-NAMES = ("sketches", "startup")
+NAMES = ("sketches", "startup", "windows")
 
 
 def rendered(report: dict[str, Any]) -> str:
