@@ -30,7 +30,7 @@ def test_every_sketch_has_a_row_in_the_readme() -> None:
     rows = [line for line in README.splitlines() if line.startswith("|")]
     for name in catchment.__all__:
         kind = getattr(catchment, name)
-        if isinstance(kind, type) and issubclass(kind, Sketch) and kind is not Sketch:
+        if isinstance(kind, type) and issubclass(kind, Sketch) and "family" in vars(kind):
             assert any(f"`{name}`" in row for row in rows), name
 
 

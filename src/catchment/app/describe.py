@@ -7,6 +7,7 @@ from typing import Any
 
 from catchment.errors import NameNotFoundError
 from catchment.sketch.base import KEYED_TRUTHS, Sketch
+from catchment.window.base import WindowSketch
 
 __all__ = ["describe"]
 
@@ -23,14 +24,24 @@ def describe(path: Path) -> dict[str, Any]:
     sketch = Sketch.from_bytes(blob)
     return {
         "sketch": type(sketch).__name__,
-        "parameters": sketch.parameters,
+        "parameters": {name: _named(value) for name, value in sketch.parameters.items()},
         "epsilon": sketch.epsilon,
         "guarantee": sketch.guarantee,
         "answers": _answers(sketch),
         "bytes in the file": len(blob),
         "bytes in memory": sketch.nbytes,
         "parts merge to the whole": "byte for byte" if sketch.linear else "within the guarantee",
+        **({"clock": _clock(sketch)} if isinstance(sketch, WindowSketch) else {}),
     }
+
+
+def _named(value: Any) -> Any:
+    """A parameter as a person reads it: a sketch by what builds it."""
+    return repr(value) if isinstance(value, Sketch) else value
+
+
+def _clock(sketch: WindowSketch) -> dict[str, int | None]:
+    return {"newest": sketch.newest, "late events": sketch.late, "too late": sketch.too_late}
 
 
 def _answers(sketch: Sketch) -> dict[str, str]:

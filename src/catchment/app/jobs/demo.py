@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from catchment.answer import Answer
 from catchment.app.report import Progress, Report
 from catchment.sketch import CountMin, FastAMS, Sketch, SpaceSaving, UltraLogLog
+from catchment.window import ECMSketch, Panes
 
 __all__ = ["run_demo"]
 
@@ -23,6 +24,9 @@ SITES = 8
 EVENTS_A_SITE = 600_000
 PAGES = 200_000
 BATCH = 100_000
+HOUR = 3_600_000
+"""In milliseconds: the events of a site are spread over one."""
+RECENTLY = HOUR // 6
 
 I64 = NDArray[np.int64]
 
@@ -34,6 +38,8 @@ def kinds(seed: int) -> dict[str, Callable[[], Sketch]]:
         "FastAMS": lambda: FastAMS(epsilon=0.1, delta=0.01, seed=seed),
         "SpaceSaving": lambda: SpaceSaving(epsilon=0.0005),
         "UltraLogLog": lambda: UltraLogLog(epsilon=0.03, delta=0.01, seed=seed),
+        "Panes": lambda: Panes(SpaceSaving(epsilon=0.001), window=HOUR, panes=6),
+        "ECMSketch": lambda: ECMSketch(epsilon=0.05, delta=0.01, window=HOUR, seed=seed),
     }
 
 
@@ -55,31 +61,36 @@ class Site:
         everywhere = np.random.default_rng(self.seed).permutation(PAGES)
         return np.where(rng.random(count) < 0.35, everywhere[ranks], here[ranks])
 
+    def times(self, count: int) -> I64:
+        return np.sort(np.random.default_rng([self.seed, self.number, 2]).integers(1, HOUR + 1, count))
+
 
 def run_demo(*, seed: int, progress: Progress, events_a_site: int = EVENTS_A_SITE) -> tuple[Report, Report]:
     """Run it; the answers and the bytes come back as two tables."""
     names = pa.array([f"/page/{page}.html" for page in range(PAGES)])
-    exact = np.zeros((SITES, PAGES), dtype=np.int64)
+    exact, recent = np.zeros((2, SITES, PAGES), dtype=np.int64)
     moved: dict[str, list[bytes]] = {name: [] for name in kinds(seed)}
     raw = 0
     for number in range(SITES):
         sketches = {name: make() for name, make in kinds(seed).items()}
-        pages = Site(number, seed).events(events_a_site)
+        pages, times = Site(number, seed).events(events_a_site), Site(number, seed).times(events_a_site)
         for start in range(0, len(pages), BATCH):
             progress(f"site {number + 1} of {SITES}", (number + start / len(pages)) / (SITES + 0.5))
             batch = names.take(pa.array(pages[start : start + BATCH]))
             raw += batch.nbytes + 8 * len(batch)  # a log line is at least its page and its time
             for sketch in sketches.values():
-                sketch.update(batch)
+                timed = {"at": times[start : start + BATCH]} if "at" in sketch.inputs else {}
+                sketch.update(batch, **timed)
         exact[number] = np.bincount(pages, minlength=PAGES)
+        recent[number] = np.bincount(pages[times > HOUR - RECENTLY], minlength=PAGES)
         for name, sketch in sketches.items():
             moved[name].append(sketch.to_bytes())
     progress("merging", SITES / (SITES + 0.5))
     merged = {name: Sketch.merge(map(Sketch.from_bytes, blobs)) for name, blobs in moved.items()}
-    return _answers(merged, exact, names), _bytes(moved, raw, events_a_site)
+    return _answers(merged, exact, recent, names), _bytes(moved, raw, events_a_site)
 
 
-def _answers(merged: dict[str, Sketch], exact: NDArray[np.int64], names: pa.Array) -> Report:
+def _answers(merged: dict[str, Sketch], exact: I64, recent: I64, names: pa.Array) -> Report:
     totals = exact.sum(axis=0)
     order = np.argsort(-totals, kind="stable")
     rows: list[tuple[str, str, float, float, float, float, str]] = []
@@ -88,11 +99,13 @@ def _answers(merged: dict[str, Sketch], exact: NDArray[np.int64], names: pa.Arra
         value, low, high = (float(part) for part in (answer.value, answer.low, answer.high))
         rows.append((question, kind, truth, value, low, high, "yes" if truth in answer else "NO"))
 
-    count_min, fast_ams, space_saving, distinct = (merged[name] for name in merged)
+    count_min, fast_ams, space_saving, distinct, by_pane, in_time = (merged[name] for name in merged)
     assert isinstance(count_min, CountMin)
     assert isinstance(fast_ams, FastAMS)
     assert isinstance(space_saving, SpaceSaving)
     assert isinstance(distinct, UltraLogLog)
+    assert isinstance(by_pane, Panes)
+    assert isinstance(in_time, ECMSketch)
     for rank in (0, 9, 99, 9_999):
         page = names[int(order[rank])].as_py()
         add(f"how often was {page} seen?", "CountMin", int(totals[order[rank]]), count_min.estimate(page))
@@ -100,6 +113,11 @@ def _answers(merged: dict[str, Sketch], exact: NDArray[np.int64], names: pa.Arra
         add(f"number {place} everywhere: {page}", "SpaceSaving", int(totals[names.index(page).as_py()]), answer)
     add("how many distinct pages?", "UltraLogLog", int(np.count_nonzero(totals)), distinct.estimate())
     add("self-join size", "FastAMS", float((totals.astype(np.float64) ** 2).sum()), fast_ams.self_join())
+    lately = recent.sum(axis=0)
+    for place, (page, answer) in enumerate(by_pane.top(2, last=RECENTLY, now=HOUR), start=1):
+        truth = int(lately[names.index(page).as_py()])
+        add(f"number {place} of the last ten minutes: {page}", "Panes", truth, answer)
+    add("all events of the last ten minutes", "ECMSketch", int(lately.sum()), in_time.total(last=RECENTLY, now=HOUR))
     columns = ("question", "sketch", "exact", "answer", "low", "high", "holds")
     figures = {"answers": len(rows), "answers_that_hold": sum(row[-1] == "yes" for row in rows)}
     return Report("Answers", columns, rows, figures, notes=_top_lists(space_saving, exact, order, names))
@@ -125,7 +143,7 @@ def _bytes(moved: dict[str, list[bytes]], raw: int, events_a_site: int) -> Repor
     sizes = {name: sum(map(len, blobs)) for name, blobs in moved.items()}
     rows = [(name, sizes[name] // SITES, sizes[name], raw / sizes[name]) for name in moved]
     everything = sum(sizes.values())
-    rows += [("all four", everything // SITES, everything, raw / everything), ("raw data", raw // SITES, raw, 1.0)]
+    rows += [("all six", everything // SITES, everything, raw / everything), ("raw data", raw // SITES, raw, 1.0)]
     columns = ("what moves", "bytes a site", "bytes in all", "times less than raw")
     title = f"Bytes moved from {SITES} sites of {events_a_site:,} events each"
     return Report(title, columns, rows, {"raw_over_moved": raw / everything})
