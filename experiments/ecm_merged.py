@@ -77,7 +77,7 @@ def run(*, quick: bool, progress: Progress, data: Path | None = None) -> Report:
         f"outside: answers whose interval misses the truth; up to {DELTA:g} of them may.",
         "broken: upper bounds and totals that must always hold and did not.",
         "'-' under claimed: the library refuses this merge, as its counters could be off by all they count.",
-        "The ratio is of mean errors over all questions. Below 1 it is no gain: see 'total off', of the counters alone.",
+        "The ratio is of mean errors over all questions. Below 1 is no gain: see 'total off', of counters alone.",
     ]
     return Report(
         f"ECM-sketch 2015, Table 4: {SITES} sites merged against one, delta {DELTA:g}",

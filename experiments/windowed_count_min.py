@@ -294,7 +294,7 @@ class Runs:
 
     def trace(self, path: Path) -> None:
         """A real stream of three windows; the items are its thousand most frequent keys, the most frequent first."""
-        self._progress("the trace", 0.99)
+        self._progress("the trace", 0.995)
         keys, places, counts = np.unique(load(path).keys, return_inverse=True, return_counts=True)
         ranks = np.empty(keys.size, dtype=np.int64)
         ranks[np.argsort(-counts, kind="stable")] = np.arange(keys.size)

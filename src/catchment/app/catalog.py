@@ -49,6 +49,7 @@ class Catalog:
         assert spec is not None
         assert spec.loader is not None
         module: Any = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # dataclasses look up their module by its name
         # What files of the folder share is imported from the checkout, wherever the command was started.
         sys.path.insert(0, str(self.folder.parent))
         try:
