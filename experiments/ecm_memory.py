@@ -71,6 +71,7 @@ def run(*, quick: bool, progress: Progress, data: Path | None = None) -> Report:
             *map(described, traces),
             "beyond epsilon, outside: shares of answers off by more than epsilon, or whose interval misses the truth.",
             f"Both may be up to delta = {DELTA:g}. Panes promise no epsilon, only their intervals.",
+            "A range within one pane gets a share of a whole pane: there ECM-panes errs by many times the truth.",
             "broken: upper bounds and totals that must always hold and did not (ECM-RW makes no such promise).",
             "paper: at epsilon 0.15 for wc98, so ECM-DW takes 2.3 times and ECM-RW 2,200 times the memory of ECM-EH.",
         ],

@@ -76,6 +76,7 @@ def run(*, quick: bool, progress: Progress, data: Path | None = None) -> Report:
         "claimed: the epsilon that the merged sketch states.",
         f"outside: answers whose interval misses the truth; up to {DELTA:g} of them may.",
         "broken: upper bounds and totals that must always hold and did not.",
+        "A range within one pane gets a share of a whole pane: there ECM-panes errs by many times the truth.",
         "'-' under claimed: the library refuses this merge, as its counters could be off by all they count.",
         "The ratio is of mean errors over all questions. Below 1 is no gain: see 'total off', of counters alone.",
     ]

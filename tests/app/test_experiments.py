@@ -15,7 +15,7 @@ from catchment.app.catalog import Catalog
 from catchment.app.report import Report
 from catchment.errors import InputError, NameNotFoundError, ParameterError
 from catchment.window.ecm import ECMSketch
-from experiments import ecm_trials
+from experiments import ecm_trials, windowed_count_min
 from experiments.traces import chosen, described, flow_like, load, web_like
 
 ROOT = Path(__file__).parents[2]
@@ -215,8 +215,10 @@ def test_an_experiment_runs_on_the_trace_it_is_given(tmp_path: Path) -> None:
     assert set(column(report, "stream")) == {"WC98 records records"}
     assert any("20 servers are dealt out to 16 sites" in note for note in report.notes)
     assert report.figures["broken_bounds"] == 0
-    thesis = quick("windowed-count-min", path)
-    assert column(thesis, "figure").count("data") == 4
+    thesis = windowed_count_min.Runs(quick=True, progress=lambda _label, _share: None)
+    thesis.trace(path)
+    assert [row[0] for row in thesis.rows] == ["data"] * 4
+    assert Catalog("experiments", ROOT).load("windowed-count-min", data=path)  # a module with dataclasses loads
 
 
 def test_data_is_refused_where_it_would_be_ignored(tmp_path: Path) -> None:
