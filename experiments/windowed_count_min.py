@@ -6,13 +6,14 @@ PerfectCountMin says, so it is the error in time alone; it is averaged over the 
 each), over three distributions and over the trials. All algorithms have the same hash functions. "splits" are sub-cells
 beyond two for each counter. The thesis gives its numbers in the text, and a few only; where there is none, "-".
 
-Not in the thesis: the width of its Normal, here a tenth of the items.
+Not in the thesis: the width of its Normal, here a tenth of the items; and, with --data, the same on a real trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -20,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.app.report import Progress, Report
+from catchment.errors import InputError
 from catchment.window.ecm import ECMSketch
 from catchment.window.perfect_count_min import PerfectCountMin
 from catchment.window.proportional_count_min import ProportionalCountMin
 from catchment.window.simple_count_min import SimpleCountMin
 from catchment.window.splitter_count_min import SplitterCountMin
+from experiments.traces import load
 
 I64 = NDArray[np.int64]
 
@@ -289,6 +292,27 @@ class Runs:
             given = {"Splitter": theirs[gamma]} if gamma in theirs else {}
             self.add("5.17", f"gamma {gamma:g}", outcome, given, splits.get(gamma))
 
+    def trace(self, path: Path) -> None:
+        """A real stream of three windows; the items are its thousand most frequent keys, the most frequent first."""
+        self._progress("the trace", 0.995)
+        keys, places, counts = np.unique(load(path).keys, return_inverse=True, return_counts=True)
+        ranks = np.empty(keys.size, dtype=np.int64)
+        ranks[np.argsort(-counts, kind="stable")] = np.arange(keys.size)
+        stream = ranks[places][: 10_000 if self.quick else None]
+        setting = self.setting(window=max(QUESTIONS_A_WINDOW, stream.size // 3))
+        step = setting.window // QUESTIONS_A_WINDOW
+        points = [
+            point
+            for trial in range(self.trials)
+            for point in _followed(stream, setting, trial + 1, step)
+            if point.at > setting.window
+        ]
+        if not points:
+            raise InputError(f"{path} has {stream.size} events", f"give more than {QUESTIONS_A_WINDOW}")
+        outcome = Outcome.of(points)
+        self.add("data", f"window {setting.window:,}", outcome, {}, None)
+        self.figures["data_splitter_over_ecm"] = outcome.errors["Splitter"] / max(outcome.errors["ECM-wave"], 0.01)
+
     def equal_memory(self) -> None:
         """Give the waves as many bytes as Splitter takes at most, and compare again, stream by stream.
 
@@ -337,13 +361,15 @@ def _with_waves_of(size: int, setting: Setting, distribution: str) -> Setting:
         fits = larger
 
 
-def run(*, quick: bool, progress: Progress) -> Report:
+def run(*, quick: bool, progress: Progress, data: Path | None = None) -> Report:
     runs = Runs(quick=quick, progress=progress)
     steps: list[Callable[[], None]] = [
         runs.windows, runs.periods, runs.depths, runs.time_series, runs.betas, runs.gammas, runs.equal_memory,
     ]  # fmt: skip
     for step in steps:
         step()
+    if data is not None:
+        runs.trace(data)
     return Report(
         f"Windowed Count-Min as in the thesis's section 5.2: {runs.trials} trial(s), all lengths times {runs.scale:g}",
         COLUMNS,

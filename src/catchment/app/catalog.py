@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import inspect
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -18,7 +21,10 @@ class Runnable(Protocol):
 
 
 class Catalog:
-    """The files of one folder that have a `run(*, quick, progress) -> Report`; file `a_b.py` is called `a-b`."""
+    """The files of one folder that have a `run(*, quick, progress) -> Report`; file `a_b.py` is called `a-b`.
+
+    A `run` that can work on the user's own data also has `data: Path | None = None`.
+    """
 
     def __init__(self, folder: str, root: Path | None = None) -> None:
         self.folder = (root or _checkout()) / folder
@@ -32,8 +38,8 @@ class Catalog:
                 found[path.stem.replace("_", "-")] = (ast.get_docstring(tree) or "").split("\n")[0]
         return found
 
-    def load(self, name: str) -> Runnable:
-        """The `run` of that name."""
+    def load(self, name: str, *, data: Path | None = None) -> Runnable:
+        """The `run` of that name, on that data if there is any."""
         if name not in self.names():
             raise errors.NameNotFoundError(
                 f"no {self.folder.name.removesuffix('s')} is called {name!r}", f"there are {', '.join(self.names())}"
@@ -43,8 +49,18 @@ class Catalog:
         assert spec is not None
         assert spec.loader is not None
         module: Any = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return cast(Runnable, module.run)
+        sys.modules[spec.name] = module  # dataclasses look up their module by its name
+        # What files of the folder share is imported from the checkout, wherever the command was started.
+        sys.path.insert(0, str(self.folder.parent))
+        try:
+            spec.loader.exec_module(module)
+        finally:
+            sys.path.remove(str(self.folder.parent))
+        if data is None:
+            return cast(Runnable, module.run)
+        if "data" not in inspect.signature(module.run).parameters:
+            raise errors.ParameterError(f"--data {data}: {name} makes its own data", "leave --data out")
+        return cast(Runnable, partial(module.run, data=data))
 
 
 def _checkout() -> Path:

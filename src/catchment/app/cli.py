@@ -112,6 +112,7 @@ def experiment(
     quick: Quick = False,
     json_file: JsonFile = None,
     plot: Annotated[Path | None, typer.Option(help="Where the plot goes: .svg or .png.")] = None,
+    data: Annotated[Path | None, typer.Option(help="A trace to run on, where the experiment takes one.")] = None,
 ) -> None:
     """Measure accuracy or communication; prints a table and writes a plot."""
     catalog = Catalog("experiments")
@@ -120,9 +121,9 @@ def experiment(
     path = plot or Path("results") / f"{name}.svg"
     if path.suffix not in (".svg", ".png"):
         raise ParameterError(f"--plot {plot}", "end the name in .svg or .png")
-    catalog.load(name)
+    catalog.load(name, data=data)
     _check_destination(path)
-    report = _run(catalog, name, quick=quick, json_file=json_file)
+    report = _run(catalog, name, quick=quick, json_file=json_file, data=data)
     report.save_chart(path)
     _console().print(f"plot in {path}")
     return None
@@ -186,8 +187,8 @@ def _list(catalog: Catalog) -> None:
         print(f"{name:24} {purpose}")
 
 
-def _run(catalog: Catalog, name: str, *, quick: bool, json_file: Path | None) -> Report:
-    run = catalog.load(name)
+def _run(catalog: Catalog, name: str, *, quick: bool, json_file: Path | None, data: Path | None = None) -> Report:
+    run = catalog.load(name, data=data)
     if json_file is not None:
         _check_destination(json_file)
     with _progress() as progress:
