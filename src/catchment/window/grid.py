@@ -69,8 +69,8 @@ class Grid(ABC):
         """All arrivals of each cell, if it knows: those in the window while none has left it."""
 
     @abstractmethod
-    def absorb(self, parts: list[tuple[Any, Clock]], merged: Clock) -> None:
-        """Become, from empty, the grid of all parts, each with its clock."""
+    def absorb(self, parts: list[tuple[Any, int]], merged: Clock) -> None:
+        """Become, from empty, the grid of all parts, each with the earliest time that it can have been given."""
 
     @abstractmethod
     def write(self, writer: Writer, clock: Clock) -> None: ...

@@ -14,7 +14,7 @@ from catchment.kernel.hashing import draws
 from catchment.sketch.checks import are_ones, as_weights, check_mass, check_total, read_mass
 from catchment.sketch.codec import FREE_CELLS, Reader, Writer
 from catchment.window.base import WindowSketch
-from catchment.window.clock import Stamps
+from catchment.window.clock import TIME_LIMIT, Stamps
 from catchment.window.grid import Grid
 from catchment.window.histogram_grid import HistogramGrid
 from catchment.window.pane_grid import PaneGrid
@@ -54,7 +54,7 @@ class GridSketch(WindowSketch):
     """Owns a grid of `_cells()` counters and one more for late events.
 
     `_slack` is the error that the counters inherited from the merges behind them: after any moment in the window, the
-    arrivals that they were given are within that share of the true ones.
+    arrivals that they were given are within that share of the true ones. They were given none at or before `_since`.
     """
 
     counter: str
@@ -69,6 +69,7 @@ class GridSketch(WindowSketch):
         self._set_clock(self.window, self.clock, self.lateness)
         self._grid = self._new_grid()
         self._slack = 0.0
+        self._since = -TIME_LIMIT
         self._mass = 0
         self._forget_answers()
 
@@ -166,7 +167,8 @@ class GridSketch(WindowSketch):
         whole = self._grid.counts() if start < self._time.first else None
         if whole is not None:  # nothing has left the window: the counters know how many arrivals they were given
             return Counts(whole, whole, whole)
-        low, high = self._grid.after(start, delta=delta)
+        whole = self._grid.counts() if start <= self._since else None
+        low, high = self._grid.after(start, delta=delta) if whole is None else (whole, whole)
         value = low + (high - low) // 2
         if self._slack:
             # A hair outwards, lest rounding in floating point cut off a truth that meets the bound.
@@ -190,22 +192,24 @@ class GridSketch(WindowSketch):
             clock = copy(self._time)
             clock.absorb([other._time for other in others])
             grid = self._new_grid()
-            grid.absorb([(part._grid, part._time) for part in parts], clock)
+            grid.absorb([(part._grid, max(part._time.first, part._since + 1)) for part in parts], clock)
             self._grid, self._slack, self._mass, self._time = grid, slack, mass, clock
+            self._since = -TIME_LIMIT if grid.keeps_own_times else max(clock.edge, clock.first - 1)
         elif parts and parts[0] is not self:
             twin = parts[0].copy()
             self._grid, self._slack, self._mass, self._time = twin._grid, twin._slack, twin._mass, twin._time
+            self._since = twin._since
         self._forget_answers()
 
     def _write_state(self, writer: Writer) -> None:
-        writer.numbers("dq", self._slack, self._mass)
+        writer.numbers("dqq", self._slack, self._since, self._mass)
         self._grid.write(writer, self._time)
 
     def _read_state(self, reader: Reader) -> None:
-        slack, mass = reader.numbers("dq")
-        if not 0 <= slack < 1:
-            raise DamagedBytesError(f"an inherited error of {slack}")
-        self._slack, self._mass = slack, read_mass(mass)
+        slack, since, mass = reader.numbers("dqq")
+        if not 0 <= slack < 1 or not -TIME_LIMIT <= since <= self._time.newest:
+            raise DamagedBytesError(f"an inherited error of {slack} since {since}")
+        self._slack, self._since, self._mass = slack, since, read_mass(mass)
         self._check_room(reader)
         self._grid = self._new_grid()
         self._grid.read(reader, self._time)

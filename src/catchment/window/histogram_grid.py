@@ -98,10 +98,10 @@ class HistogramGrid(ReplayedGrid):
         buckets = self._fills[cells].sum(axis=1, dtype=np.int64)
         return np.where(buckets > 0, buckets + 1, 0)
 
-    def _list_steps(self, clock: Clock, edge: int, cells: I64, rooms: I64, times: I64, weights: I64, out: I64) -> None:
+    def _list_steps(self, origin: int, edge: int, cells: I64, rooms: I64, times: I64, weights: I64, out: I64) -> None:
         if self._begun:
             list_steps(
-                self._heads, self._fills, self._directory, self._pool, self.block, self._base, clock.first, edge,
+                self._heads, self._fills, self._directory, self._pool, self.block, self._base, origin, edge,
                 cells, rooms, times, weights, out,
             )  # fmt: skip
 

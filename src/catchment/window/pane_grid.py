@@ -62,7 +62,7 @@ class PaneGrid(Grid):
     def counts(self) -> I64 | None:
         return None
 
-    def absorb(self, parts: list[tuple[PaneGrid, Clock]], merged: Clock) -> None:
+    def absorb(self, parts: list[tuple[PaneGrid, int]], merged: Clock) -> None:
         for grid, _ in parts:
             for row in grid._rows(merged):
                 number = int(grid._numbers[row])

@@ -116,6 +116,10 @@ class ReplayedGrid(PooledGrid):
     Half of a bucket is replayed at its start and half at its end. A cut through a bucket then misplaces at most half
     of it, at most the share `replay_error` of what came after the cut: the replayed stream is that near to the true one
     after any moment, and stays so, since what comes later adds to both.
+
+    A bucket that the window's edge cuts loses the half at its start. The oldest bucket of a merged grid is not cut by the
+    same edge once more: what was before it is gone. Its start is the part's `origin`. Forgetting that took a fifth off
+    the counts of a tree four levels high.
     """
 
     @abstractmethod
@@ -123,14 +127,14 @@ class ReplayedGrid(PooledGrid):
         """At least as many steps as each cell will list."""
 
     @abstractmethod
-    def _list_steps(self, clock: Clock, edge: int, cells: I64, rooms: I64, times: I64, weights: I64, out: I64) -> None:
+    def _list_steps(self, origin: int, edge: int, cells: I64, rooms: I64, times: I64, weights: I64, out: I64) -> None:
         """Each cell as arrivals to replay, newest first, without what came up to `edge`."""
 
     @abstractmethod
     def _fill(self, cells: I64, rooms: I64, lengths: I64, times: I64, weights: I64, largest: int) -> None:
         """Build empty cells from such steps."""
 
-    def absorb(self, parts: list[tuple[ReplayedGrid, Clock]], merged: Clock) -> None:
+    def absorb(self, parts: list[tuple[ReplayedGrid, int]], merged: Clock) -> None:
         self._base, self._begun = merged.edge - 1, True
         self._make_blocks(max(int(grid._used[0]) for grid, _ in parts) // self.block)
         ends = np.cumsum(np.sum([grid._step_room(np.arange(self.cells)) for grid, _ in parts], axis=0))
@@ -143,7 +147,7 @@ class ReplayedGrid(PooledGrid):
             start = stop
         self._trim()
 
-    def _absorb_cells(self, cells: I64, parts: list[tuple[ReplayedGrid, Clock]], edge: int) -> None:
+    def _absorb_cells(self, cells: I64, parts: list[tuple[ReplayedGrid, int]], edge: int) -> None:
         # The runs of one cell lie one after the other, as merge_steps wants them.
         room = np.stack([grid._step_room(cells) for grid, _ in parts], axis=1)
         starts = np.zeros(room.size, dtype=np.int64)
@@ -151,8 +155,8 @@ class ReplayedGrid(PooledGrid):
         rooms = np.ascontiguousarray(starts.reshape(room.shape).T)
         times, weights, other_times, other_weights = np.empty((4, int(room.sum())), dtype=np.int64)
         lengths = np.zeros(rooms.shape, dtype=np.int64)
-        for number, (grid, clock) in enumerate(parts):
-            grid._list_steps(clock, edge, cells, rooms[number], times, weights, lengths[number])
+        for number, (grid, origin) in enumerate(parts):
+            grid._list_steps(origin, edge, cells, rooms[number], times, weights, lengths[number])
         merged = np.empty(cells.size, dtype=np.int64)
         largest = merge_steps(rooms, lengths, times, weights, other_times, other_weights, merged)
         self._fill(cells, rooms[0], merged, times, weights, int(largest))

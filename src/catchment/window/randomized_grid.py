@@ -114,7 +114,7 @@ class RandomizedGrid(PooledGrid):
 
     # -- merging ----------------------------------------------------------------------------------------------
 
-    def absorb(self, parts: list[tuple[RandomizedGrid, Clock]], merged: Clock) -> None:
+    def absorb(self, parts: list[tuple[RandomizedGrid, int]], merged: Clock) -> None:
         sources = np.sort(np.concatenate([grid._sources for grid, _ in parts]))
         if sources.size >= _MOST_SOURCES:
             raise MergeError(f"more than {_MOST_SOURCES} sketches in one", "merge fewer, or use the counter 'panes'")
@@ -129,7 +129,7 @@ class RandomizedGrid(PooledGrid):
             self._absorb_cells(cells[start : start + step], parts, merged.edge)
         self._trim()
 
-    def _absorb_cells(self, cells: I64, parts: list[tuple[RandomizedGrid, Clock]], edge: int) -> None:
+    def _absorb_cells(self, cells: I64, parts: list[tuple[RandomizedGrid, int]], edge: int) -> None:
         levels = 1 + max(int(grid._tops[cells].max()) for grid, _ in parts)
         shape = levels, cells.size, len(parts)
         # The runs of one level of one cell lie one after the other, as merge_steps wants them.

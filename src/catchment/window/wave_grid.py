@@ -93,11 +93,11 @@ class WaveGrid(ReplayedGrid):
     def _step_room(self, cells: I64) -> I64:
         return np.where(self._counts[cells] > 0, (self._tops[cells].astype(np.int64) + 2) * self.size + 1, 0)
 
-    def _list_steps(self, clock: Clock, edge: int, cells: I64, rooms: I64, times: I64, weights: I64, out: I64) -> None:
+    def _list_steps(self, origin: int, edge: int, cells: I64, rooms: I64, times: I64, weights: I64, out: I64) -> None:
         if self._begun:
             list_steps(
                 self._counts, self._tops, self._directory, self._pool, np.uint64(self.size), self._base,
-                clock.first, edge, cells, rooms, times, weights, out,
+                origin, edge, cells, rooms, times, weights, out,
             )  # fmt: skip
 
     def _fill(self, cells: I64, rooms: I64, lengths: I64, times: I64, weights: I64, largest: int) -> None:
