@@ -234,7 +234,8 @@ def test_bad_times_and_ranges_are_refused_and_change_nothing() -> None:
     for question, message in (
         ({"last": 0}, "1 to 100"),
         ({"last": 101}, "1 to 100"),
-        ({"last": 100, "now": 990}, "at most 90 at now=990"),
+        ({"last": 100, "now": 990}, "at most 90: the newest time seen is 1000"),
+        ({"now": 500}, "give a `now` after 900"),
         ({"last": 1.5}, "1 to 100"),
     ):
         with pytest.raises(QueryError, match=message):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment import DyadicECM, KeyTypeError, ParameterError, QueryError
+from catchment import DyadicECM, KeyTypeError, NullKeyError, ParameterError, QueryError
 from catchment.testing import Exact, failures_allowed
 from catchment.window.ordered import decoded, encoded
 from tests.window.scenarios import merged
@@ -159,6 +159,44 @@ def test_what_it_cannot_do_is_said() -> None:
             DyadicECM(0.1, 0.1, window=100, **parameters)
     with pytest.raises(ParameterError, match="height"):
         DyadicECM.for_tree(0.1, 0.1, window=100, height=99)
+
+
+def test_ends_of_float_quantiles_are_numbers() -> None:
+    rng = np.random.default_rng(2)
+    for epsilon in (0.02, 0.1):
+        keys = rng.normal(size=3000)
+        sketch = DyadicECM(epsilon, 0.1, window=1000, order="float")
+        sketch.update(keys, at=np.arange(3000))
+        for q in (0.01, 0.99):
+            answer = sketch.quantile(q, last=700)
+            assert answer.holds(np.sort(keys[-700:])[int(np.ceil(q * 700)) - 1])
+            assert not np.isnan(answer.high)
+    assert not any(np.isnan(part) for key in sketch.heavy_prefixes(0.3).keys for part in key)
+
+
+def test_epsilon_is_that_of_the_worst_level() -> None:
+    parts = []
+    for site in range(2):
+        parts.append(DyadicECM.sized(width=2**10, depth=8, size=6, window=10**6, bits=16, step=8))
+        parts[-1].update(np.arange(256), at=np.arange(256) * 2 + site)
+    root = DyadicECM.merge(parts)
+    assert root.epsilon == pytest.approx(1.1**2 - 1)
+
+
+def test_odd_keys_are_refused() -> None:
+    addresses = DyadicECM(0.1, 0.1, window=100, order="ipv4")
+    for key in (" 1.2.3.4", "+1.2.3.5", "1_0.2.3.4", "1.2.3.4.5", "1..2.3", "256.1.1.1", "1.2.3.\u0664"):
+        with pytest.raises(KeyTypeError, match="IPv4"):
+            addresses.update([key, "1.2.3.4"], at=[1, 2])
+    whole = DyadicECM(0.1, 0.1, window=100)
+    with pytest.raises(NullKeyError, match="masked"):
+        whole.update(np.ma.masked_array([1, 2], mask=[True, False]), at=[1, 2])
+    with pytest.raises(KeyTypeError, match="uneven"):
+        whole.update([[1], [1, 2]], at=[1, 2])
+    with pytest.raises(KeyTypeError, match="numbers"):
+        DyadicECM(0.1, 0.1, window=100, order="float").update(["abc"], at=[1])
+    with pytest.raises(ParameterError, match="delta=1e-10"):
+        DyadicECM(0.1, 1e-10, window=100)
 
 
 def test_leaves_for_a_tree() -> None:

@@ -185,6 +185,10 @@ def test_a_window_of_arrivals() -> None:
             answer = sketch.estimate([0, 1, 2], last=last)
             assert np.all(answer.holds([int(np.sum(inside == key)) for key in range(3)]))
             assert sketch.total(last=last).holds(last)
+        short = ECMSketch(0.05, 0.01, arrivals=1000, counter=counter, seed=3)
+        short.update(events.keys[:50])
+        both = np.bincount(events.keys[-1000:], minlength=1000) @ np.bincount(events.keys[:50], minlength=1000)
+        assert sketch.inner_product(short).holds(both), "each in its own last ones"
         with pytest.raises(MergeError, match="interleave"):
             ECMSketch.merge([sketch, sketch])
         with pytest.raises(TimeError):

@@ -11,6 +11,7 @@ from catchment.errors import DamagedBytesError, ParameterError, WeightError
 
 __all__ = [
     "MASS_LIMIT",
+    "SMALLEST_FRACTION",
     "are_ones",
     "as_integers",
     "as_weights",

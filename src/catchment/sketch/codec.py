@@ -27,6 +27,8 @@ __all__ = ["FREE_CELLS", "Reader", "Writer", "open_envelope", "seal_envelope"]
 MAGIC = b"CTCH"
 VERSION = 1
 FREE_CELLS = 1 << 21
+FREE_CLAIM = 1 << 22
+CLAIM_A_BYTE = 256
 
 _HEADER = struct.Struct("<4sBBHIQ")
 _CHECKSUM = struct.Struct("<I")
@@ -69,6 +71,7 @@ class Writer:
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._free = FREE_CELLS
+        self._claim = FREE_CLAIM
 
     def numbers(self, layout: str, *values: float) -> None:
         self._parts.append(struct.pack("<" + layout, *values))
@@ -91,6 +94,18 @@ class Writer:
         patch_values(distances, width, positions, patched)
         self._parts += [_FRAME.pack(base, width, patches), packed.tobytes(), positions.tobytes(), patched.tobytes()]
 
+    def claim(self, cells: int) -> None:
+        """Pay for memory that a reader will need and that these bytes do not fill, so that honest bytes stay readable.
+
+        A few cells with one event each may need a thousand times their bytes; the reader must not believe that of
+        just any bytes. What goes beyond `FREE_CLAIM` is paid for by zeros, one byte for `CLAIM_A_BYTE` cells.
+        """
+        free = min(cells, self._claim)
+        self._claim -= free
+        paid = -(-(cells - free) // CLAIM_A_BYTE)
+        self.numbers("I", paid)
+        self.raw(bytes(paid))
+
     def getvalue(self) -> bytes:
         return b"".join(self._parts)
 
@@ -112,6 +127,7 @@ class Reader:
         self._view = view
         self._at = 0
         self._free = FREE_CELLS
+        self._claim = FREE_CLAIM
 
     @property
     def left(self) -> int:
@@ -149,6 +165,15 @@ class Reader:
             raise DamagedBytesError(f"values up to {base + furthest} outside [{low}, {high}]")
         values[positions] = (patched + offset).astype(dtype)
         return values
+
+    def claim(self, cells: int) -> None:
+        """Make sure that memory for so many cells of 4 bytes was paid for."""
+        (paid,) = self.numbers("I")
+        free = min(cells, self._claim)
+        self._claim -= free
+        if paid != -(-(cells - free) // CLAIM_A_BYTE):
+            raise DamagedBytesError(f"{cells} cells are claimed, and {paid} bytes were paid for them")
+        self.raw(paid)
 
     def finish(self) -> None:
         if self.left:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from catchment.errors import DamagedBytesError, ParameterError, QueryError, TimeError
 from catchment.kernel.clock import LATE, TOO_LATE, out_of_order, register_times
-from catchment.sketch.checks import check_choice, check_whole
+from catchment.sketch.checks import MASS_LIMIT, check_choice, check_whole
 from catchment.sketch.codec import Reader, Writer
 
 __all__ = ["ARRIVALS", "CLOCKS", "TIME", "TIME_LIMIT", "Clock", "Stamps", "clock_parameters"]
@@ -153,9 +153,11 @@ class Clock:
             )
         start = end - int(length)
         if self.started and start < self.edge:
+            longest = end - self.edge
+            cure = f"ask for a `last` of at most {longest}" if longest > 0 else f"give a `now` after {self.edge}"
             raise QueryError(
                 f"the question starts after {start}, and what came up to {self.edge} has left the window",
-                f"ask for a `last` of at most {max(end - self.edge, 0)} at now={end}",
+                f"{cure}: the newest time seen is {self.newest}",
             )
         return start, end
 
@@ -168,8 +170,8 @@ class Clock:
             self.first = min(clock.first for clock in clocks)
             self.newest = max(clock.newest for clock in clocks)
             self.started = True
-        self.late += sum(clock.late for clock in others)
-        self.too_late += sum(clock.too_late for clock in others)
+        self.late = min(self.late + sum(clock.late for clock in others), MASS_LIMIT - 1)
+        self.too_late = min(self.too_late + sum(clock.too_late for clock in others), MASS_LIMIT - 1)
         self.delay = max([self.delay, *(clock.delay for clock in others)])
 
     def write(self, writer: Writer) -> None:
@@ -180,6 +182,7 @@ class Clock:
         sane = (
             -TIME_LIMIT <= self.first <= self.newest <= TIME_LIMIT
             and min(self.late, self.too_late) >= 0
+            and max(self.late, self.too_late) < MASS_LIMIT
             and 0 <= self.delay <= self.lateness
             and (self.late == 0) == (self.delay == 0)
             and (self.started or not (self.first or self.newest or self.late or self.too_late))

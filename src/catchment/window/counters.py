@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -40,8 +40,15 @@ class TimeCounter(GridSketch):
         """The size for an error of epsilon; delta is accepted for uniformity and changes nothing."""
         return {"size": COUNTERS[cls.counter].size_for(check_fraction("epsilon", epsilon))}
 
+    @classmethod
+    def for_tree(cls, epsilon: float = 0.01, *, window: int, height: int, lateness: int | None = None) -> Self:
+        """A leaf for a tree of merges `height` levels high, so that its root has error `epsilon`."""
+        check_whole("height", height, 0, 64)
+        size = COUNTERS[cls.counter].size_for(check_fraction("epsilon", epsilon), height)
+        return cls.sized(size=size, **clock_parameters(window, None, lateness))
+
     def _configure(self, *, size: int, window: int, clock: str = "time", lateness: int = 0) -> None:
-        self.size = check_whole("size", size, 2, 2**24)
+        self.size = check_whole("size", size, 2, COUNTERS[self.counter].largest_size)
         self._set_clock(window, clock, lateness)
 
     def _cells(self) -> int:
@@ -54,7 +61,8 @@ class TimeCounter(GridSketch):
     @property
     def guarantee(self) -> str:
         return (
-            f"the truth lies in [low, high], always; the value misses it by {self.epsilon:.3g} of it at most, rounded"
+            "the truth lies in [low, high], always; for events in order and a range up to now, the value misses it by "
+            f"at most {self.epsilon:.3g} of it, rounded"
         )
 
     def update(self, at: Any = None, *, weights: Any = 1) -> None:

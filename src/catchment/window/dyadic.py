@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from catchment.answer import Answer, Ranking
 from catchment.errors import DamagedBytesError, ParameterError, QueryError
-from catchment.sketch.checks import MASS_LIMIT, check_choice, check_fraction, check_whole
+from catchment.sketch.checks import MASS_LIMIT, SMALLEST_FRACTION, check_choice, check_fraction, check_whole
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.space_saving import NO_FALSE_NEGATIVES, NO_FALSE_POSITIVES
 from catchment.window.base import CLOCK_LAYOUT, WindowSketch
@@ -154,7 +154,7 @@ class DyadicECM(WindowSketch):
         """
         check_fraction("delta", delta)
         bits = bits_of(order, bits)
-        share = delta / _most_nodes(bits, check_whole("step", step, 1, 16))
+        share = _share(delta, bits, check_whole("step", step, 1, 16))
         sizes = ECMSketch.suggest(epsilon, share, counter=counter, height=height)
         del sizes["optimize_for"]
         return {**sizes, "delta": delta, "bits": bits, "step": step, "order": order}
@@ -190,7 +190,7 @@ class DyadicECM(WindowSketch):
 
     def _level_parameters(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("width", "depth", "size", "seed", "counter", *CLOCK_LAYOUT)}
-        return {**own, "delta": max(self.delta / self.most_nodes, 1e-12)}
+        return {**own, "delta": _share(self.delta, self.bits, self.step)}
 
     def _clear(self) -> None:
         self._take_levels([ECMSketch.sized(**self._level_parameters()) for _ in range(self.levels)])
@@ -211,7 +211,7 @@ class DyadicECM(WindowSketch):
 
     @property
     def epsilon(self) -> float:
-        return self._levels[0].epsilon
+        return max(sketch.epsilon for sketch in self._levels)
 
     @property
     def guarantee(self) -> str:
@@ -450,6 +450,14 @@ def bits_of(order: str, bits: int) -> int:
     if order in (FLOAT, IPV4):
         return widest(order)
     return check_whole("bits", bits, 1, widest(order))
+
+
+def _share(delta: float, bits: int, step: int) -> float:
+    """The delta of one node."""
+    nodes = _most_nodes(bits, step)
+    if delta / nodes < SMALLEST_FRACTION:
+        raise ParameterError(f"delta={delta!r} for {nodes} nodes", f"give at least {SMALLEST_FRACTION * nodes:.2g}")
+    return delta / nodes
 
 
 def _most_nodes(bits: int, step: int) -> int:

@@ -17,7 +17,7 @@ from catchment.sketch.bounds import collision_floor, empirical_slack, widened
 from catchment.sketch.checks import check_choice, check_fraction, check_whole
 from catchment.sketch.keys import KeyBatch, as_keys, hash_keys
 from catchment.window.base import CLOCK_LAYOUT
-from catchment.window.clock import clock_parameters
+from catchment.window.clock import TIME, clock_parameters
 from catchment.window.grid_sketch import COUNTERS, Counts, GridSketch
 from catchment.window.randomized_grid import RandomizedGrid
 
@@ -50,7 +50,7 @@ class ECMSketch(GridSketch):
 
     Inner products and self-joins: `epsilon * N * N'`, with (1 + e)^2 - 1 and (1 + e)^2 epsilon_cm instead.
 
-    Randomised counters get half of delta, shared by the counters that a question reads. Counts by pane have an error of
+    Randomised counters get half of delta, shared by all of them. Counts by pane have an error of
     one pane at the range's edge, which no epsilon bounds: the answer's own interval does.
 
     **What it costs.** About width * depth * (log2(N/width) levels) * (1/(2 counter error)) times 4 bytes: 47 KB at
@@ -203,7 +203,7 @@ class ECMSketch(GridSketch):
         self.delta = check_fraction("delta", math.exp(-depth) if delta is None else delta)
         self.seed = check_whole("seed", seed, 0, 2**64 - 1)
         self.counter = check_choice("counter", counter, tuple(COUNTERS))
-        self.size = check_whole("size", size, 2, 2**24)
+        self.size = check_whole("size", size, 2, COUNTERS[self.counter].largest_size)
         self.optimize_for = check_choice("optimize_for", optimize_for, PURPOSES)
         self._set_clock(window, clock, lateness)
         self._rows = column_draws(self.seed, self.depth)
@@ -230,9 +230,10 @@ class ECMSketch(GridSketch):
 
     @property
     def guarantee(self) -> str:
+        unit = "N * N" if self.optimize_for == JOIN else "N"
         return (
-            f"truth in [low, high] with probability {1 - self.delta:g}; over a range of weight N the value misses it "
-            f"by at most {self.epsilon:.3g} * N{' * N' if self.optimize_for == JOIN else ''}"
+            f"truth in [low, high] with probability {1 - self.delta:g}; for events in order and a range of weight N up "
+            f"to now, the value misses it by at most {self.epsilon:.3g} * {unit}"
         )
 
     # -- events -----------------------------------------------------------------------------------------------
@@ -264,7 +265,7 @@ class ECMSketch(GridSketch):
         """How often each key was seen in the range; one key gives numbers, an array of keys gives arrays."""
         hashes, scalar = hash_keys(keys)
         start, end = self._time.span(last, now)
-        counts = self._rows_between(start, end, self.delta / 2 / self.depth)
+        counts = self._rows_between(start, end, self.delta / 2 / self._cells())  # the low end looks at whole rows
         value, low, high = (self._smallest(cells, hashes) for cells in counts)
         total = int(counts.high.sum(axis=1).min())
         low = np.maximum(
@@ -282,14 +283,17 @@ class ECMSketch(GridSketch):
         return self._joined(counts, counts, start, end)
 
     def inner_product(self, other: ECMSketch, *, last: int | None = None, now: int | None = None) -> Answer:
-        """The sum over all keys of the product of their frequencies here and there, in the same range of time."""
+        """The sum over all keys of the product of their frequencies here and there, in the same range of time.
+
+        In windows of arrivals, each in its own last ones.
+        """
         self._check_fit(self, other)
-        if now is None and other._time.started:
+        if self.clock == TIME and now is None and other._time.started:
             now = max(self._time.newest, other._time.newest) if self._time.started else other._time.newest
         start, end = self._time.span(last, now)
-        other._time.span(last, end)
+        there = other._time.span(last, now)
         share = self.delta / 4 / self._cells()
-        ours, theirs = self._rows_between(start, end, share), other._rows_between(start, end, share)
+        ours, theirs = self._rows_between(start, end, share), other._rows_between(*there, share)
         return replace(self._joined(ours, theirs, start, end), epsilon=max(self.epsilon, other.epsilon))
 
     def total(self, *, last: int | None = None, now: int | None = None) -> Answer:

@@ -25,6 +25,9 @@ I32 = NDArray[np.int32]
 class Grid(ABC):
     """`cells` counters over one clock's window; the clock is its owner's, who moves it."""
 
+    largest_size: ClassVar[int] = 2**20
+    """The largest size that it can be built with."""
+
     keeps_own_times: ClassVar[bool] = False
     """True when a late event can be counted at its own time instead of the time at which it was registered."""
 
@@ -63,6 +66,10 @@ class Grid(ABC):
 
         Where the grid is random, each by itself fails with probability at most delta.
         """
+
+    def settle(self, clock: Clock) -> None:
+        """Forget what has left the window, where that was put off; nothing that can be asked about changes."""
+        return
 
     @abstractmethod
     def counts(self) -> I64 | None:

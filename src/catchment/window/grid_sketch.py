@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from catchment.errors import DamagedBytesError, MergeError
 from catchment.kernel.hashing import draws
 from catchment.sketch.checks import are_ones, as_weights, check_mass, check_total, read_mass
-from catchment.sketch.codec import FREE_CELLS, Reader, Writer
+from catchment.sketch.codec import Reader, Writer
 from catchment.window.base import WindowSketch
 from catchment.window.clock import TIME_LIMIT, Stamps
 from catchment.window.grid import Grid
@@ -102,7 +102,7 @@ class GridSketch(WindowSketch):
         place = cells_of(taken)
         times = stamps.own if self._grid.keeps_own_times else stamps.times
         late = None if self._grid.keeps_own_times else stamps.late
-        kept = None if shares is None else shares
+        kept = shares
         if taken is not None:
             times, late = times[taken], None if late is None else late[taken]
             kept = None if shares is None else shares[taken]
@@ -180,6 +180,8 @@ class GridSketch(WindowSketch):
 
     def _absorb_parts(self, others: list[Self]) -> None:
         parts = [part for part in (self, *others) if part._time.started]
+        for part in parts:
+            part._grid.settle(part._time)
         if len(parts) > 1:
             slack = max((1 + part._slack) * (1 + part._grid.replay_error) for part in parts) - 1
             if slack >= 1:
@@ -203,6 +205,7 @@ class GridSketch(WindowSketch):
 
     def _write_state(self, writer: Writer) -> None:
         writer.numbers("dqq", self._slack, self._since, self._mass)
+        writer.claim(self._claimed())
         self._grid.write(writer, self._time)
 
     def _read_state(self, reader: Reader) -> None:
@@ -210,7 +213,7 @@ class GridSketch(WindowSketch):
         if not 0 <= slack < 1 or not -TIME_LIMIT <= since <= self._time.newest:
             raise DamagedBytesError(f"an inherited error of {slack} since {since}")
         self._slack, self._since, self._mass = slack, since, read_mass(mass)
-        self._check_room(reader)
+        reader.claim(self._claimed())
         self._grid = self._new_grid()
         self._grid.read(reader, self._time)
         self._check_counts()
@@ -230,11 +233,9 @@ class GridSketch(WindowSketch):
         """How many cells hold each event once."""
         return self._cells()
 
-    def _check_room(self, reader: Reader) -> None:
-        """Refuse to make more cells than these bytes could fill."""
-        cells = self._cells() * (self.size if self.counter == "panes" else 1)
-        if cells > FREE_CELLS + 8 * reader.left:
-            raise DamagedBytesError(f"{cells} cells in {reader.left} bytes")
+    def _claimed(self) -> int:
+        """The memory of an empty grid, in cells of 4 bytes."""
+        return (self._cells() + 1) * (2 * (self.size + 2) if self.counter == "panes" else 8)
 
     @property
     def nbytes(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from catchment.kernel.exponential_histogram import (
     expire_cells,
     list_steps,
 )
+from catchment.sketch.checks import MASS_LIMIT
 from catchment.sketch.codec import Reader, Writer
 from catchment.window.clock import Clock
 from catchment.window.pooled import MOST_LEVELS, ReplayedGrid, leaf_error
@@ -33,6 +35,8 @@ class HistogramGrid(ReplayedGrid):
     *Error.* A cut bucket of 2^l arrivals is preceded by at least size (2^l - 1) newer ones, and at least one of its
     own is counted, so the middle of what it can hold misses by at most (2^l - 1)/2: less than 1/(2 size) of the count.
     """
+
+    largest_size: ClassVar[int] = 2**15  # of which one more must fit in 16 bits
 
     def __init__(self, cells: int, size: int, window: int) -> None:
         super().__init__(cells, size, window, block=size + 1)
@@ -116,15 +120,21 @@ class HistogramGrid(ReplayedGrid):
 
     # -- bytes ------------------------------------------------------------------------------------------------
 
-    def write(self, writer: Writer, clock: Clock) -> None:
+    def settle(self, clock: Clock) -> None:
         if self._begun:
             edge = max(clock.edge - self._base, 0)
             expire_cells(self._tops, self._heads, self._fills, self._directory, self._pool, self.block, edge)
+
+    def write(self, writer: Writer, clock: Clock) -> None:
+        self.settle(clock)
         levels = int(np.flatnonzero(self._fills.any(axis=0)).max(initial=-1)) + 1
         writer.numbers("B", levels)
         writer.integers(self._fills[:, :levels].T)
         if not self._begun:
             return
+        having = np.cumsum(self._fills[:, :levels][:, ::-1] > 0, axis=1)[:, ::-1] > 0
+        used = having.sum(axis=1)
+        writer.claim(self._claimed(int(used.sum()) * self.block, int(used.max(initial=0))))
         before = np.full(self.cells, clock.newest - self._base)
         out = np.empty(self._pool.size, dtype=np.uint64)
         for level in range(levels):
@@ -144,6 +154,8 @@ class HistogramGrid(ReplayedGrid):
         having = np.cumsum(fills[:, ::-1] > 0, axis=1)[:, ::-1] > 0
         if np.any(fills[:, :-1][having[:, 1:]] < self.size) or (levels and not fills[:, -1].any()):
             raise DamagedBytesError("a size with fewer buckets than a histogram keeps")
+        if np.any(fills @ 2.0 ** np.arange(levels) >= MASS_LIMIT):
+            raise DamagedBytesError("more arrivals than can be counted")
         self._allot(having.sum(axis=1), reader, clock)
         self._make_levels(self._directory.shape[1])
         self._fills[:, :levels] = fills

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.errors import KeyTypeError
+from catchment.errors import KeyTypeError, NullKeyError
 
 __all__ = ["FLOAT", "INTEGER", "IPV4", "ORDERS", "SIGNED", "decoded", "encoded", "widest"]
 
@@ -33,7 +33,7 @@ def encoded(keys: Any, order: str, bits: int) -> tuple[U64, bool]:
     >>> encoded("10.0.0.255", "ipv4", 32)[0].tolist() == [10 * 2**24 + 255]
     True
     """
-    scalar = np.ndim(keys) == 0
+    scalar = not isinstance(keys, (list, tuple)) and np.ndim(keys) == 0
     if order == FLOAT:
         return _of_floats(keys), scalar
     numbers = _of_addresses(keys) if order == IPV4 else _whole(keys)
@@ -53,6 +53,8 @@ def decoded(codes: U64, order: str, bits: int) -> list[Any]:
     ([-2.5, 0.0, 1e+300], True)
     """
     if order == FLOAT:
+        # Beyond the infinities there are only codes that are no number.
+        codes = np.clip(codes, *_of_floats([-np.inf, np.inf]))
         words = np.where(codes & _SIGN, codes ^ _SIGN, ~codes)
         floats: list[Any] = words.view(np.float64).tolist()
         return floats
@@ -61,7 +63,7 @@ def decoded(codes: U64, order: str, bits: int) -> list[Any]:
 
 
 def _whole(keys: Any) -> NDArray[np.int64]:
-    numbers = np.atleast_1d(np.asarray(keys))
+    numbers = _array(keys)
     if numbers.dtype.kind not in "iu" and numbers.size:
         raise KeyTypeError(f"keys of type {numbers.dtype}", "give integers, or build with order='float' or 'ipv4'")
     if numbers.dtype.kind == "u" and numbers.size and int(numbers.max()) >= 1 << 63:
@@ -69,9 +71,21 @@ def _whole(keys: Any) -> NDArray[np.int64]:
     return numbers.astype(np.int64)
 
 
+def _array(keys: Any) -> NDArray[Any]:
+    if np.ma.is_masked(keys):
+        raise NullKeyError("keys that are masked", "leave them out, with compressed()")
+    try:
+        return np.atleast_1d(np.asarray(keys))
+    except ValueError:
+        raise KeyTypeError("keys of uneven shape", "give one dimension") from None
+
+
 def _of_floats(keys: Any) -> U64:
     """The bits of a double as a whole number: negative ones complemented, the others with the sign bit set."""
-    numbers = np.atleast_1d(np.asarray(keys, dtype=np.float64))
+    given = _array(keys)
+    if given.dtype.kind not in "iuf" and given.size:
+        raise KeyTypeError(f"keys of type {given.dtype}", "give numbers")
+    numbers = given.astype(np.float64)
     if np.any(np.isnan(numbers)):
         raise KeyTypeError(f"the key at position {int(np.argmax(np.isnan(numbers)))} is not a number", "leave it out")
     words = (numbers + 0.0).view(np.uint64)  # adding 0 turns -0.0 into 0.0
@@ -79,19 +93,23 @@ def _of_floats(keys: Any) -> U64:
 
 
 def _of_addresses(keys: Any) -> NDArray[np.int64]:
-    if isinstance(keys, str):
-        keys = [keys]
-    addresses = np.asarray(keys)
-    if addresses.dtype.kind in "iu":
+    addresses = _array(keys)
+    if addresses.dtype.kind in "iu" or not addresses.size:
         return _whole(addresses)
-    parts = np.char.split(addresses.astype(str), ".")
-    try:
-        table = np.array(parts.tolist(), dtype=np.int64).reshape(len(parts), 4)
-    except ValueError:
-        table = np.full((1, 4), -1)
-    if np.any((table < 0) | (table > 255)):
-        raise KeyTypeError(f"not all of {addresses[:3].tolist()}… are IPv4 addresses", "give them as 192.0.2.1")
+    texts = addresses.astype(str)
+    joined = ".".join(texts.tolist())
+    pieces = joined.split(".")
+    digits = joined.replace(".", "")
+    if np.any(np.char.count(texts, ".") != 3) or "" in pieces or not (digits.isascii() and digits.isdigit()):
+        raise _not_addresses(texts)
+    table = np.array(pieces).astype(np.int64).reshape(-1, 4)
+    if np.any(table > 255):
+        raise _not_addresses(texts)
     return np.asarray(table @ np.array([1 << 24, 1 << 16, 1 << 8, 1]))
+
+
+def _not_addresses(texts: NDArray[np.str_]) -> KeyTypeError:
+    return KeyTypeError(f"not all of {texts[:3].tolist()}… are IPv4 addresses", "give them as 192.0.2.1")
 
 
 def _dotted(address: int) -> str:

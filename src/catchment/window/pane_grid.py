@@ -30,6 +30,7 @@ class PaneGrid(Grid):
     not at all. When arrivals come evenly, that is 1/size of the window's; when they come in bursts, it may be all.
     """
 
+    largest_size: ClassVar[int] = 2**16
     keeps_own_times: ClassVar[bool] = True
 
     def __init__(self, cells: int, size: int, window: int) -> None:
@@ -91,7 +92,7 @@ class PaneGrid(Grid):
         if np.any(numbers[1:] <= numbers[:-1]) or np.any((numbers + 1) * self.length <= clock.edge):
             raise DamagedBytesError("panes out of order, or out of the window")
         panes = reader.integers(count * self.cells, np.int64, low=0, high=MASS_LIMIT).reshape(count, self.cells)
-        if not np.all(panes.any(axis=1)):
-            raise DamagedBytesError("an empty pane")
+        if not np.all(panes.any(axis=1)) or np.any(panes.sum(axis=0, dtype=np.float64) >= MASS_LIMIT):
+            raise DamagedBytesError("an empty pane, or one that holds too much")
         rows = numbers % self._numbers.size
         self._numbers[rows], self._panes[rows] = numbers, panes

@@ -7,9 +7,8 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.errors import DamagedBytesError
 from catchment.kernel.steps import merge_steps
-from catchment.sketch.codec import FREE_CELLS, Reader
+from catchment.sketch.codec import Reader
 from catchment.window.clock import Clock
 from catchment.window.grid import Grid
 
@@ -19,6 +18,7 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 
 MOST_LEVELS = 62
+_MOST_PLACES = 96
 _NARROW_REACH = 2**32 - 1
 _NARROW_WINDOW = _NARROW_REACH * 9 // 10
 _WORKSPACE = 2**20
@@ -63,7 +63,7 @@ class PooledGrid(Grid):
 
     def _make_places(self, places: int) -> None:
         """Room for that many blocks of each cell in the directory."""
-        missing = min(places, MOST_LEVELS + 2) - self._directory.shape[1]
+        missing = min(places, _MOST_PLACES) - self._directory.shape[1]
         if missing > 0:
             new = np.full((self.cells, missing), -1, dtype=np.int32)
             self._directory = np.concatenate([self._directory, new], axis=1)
@@ -71,8 +71,7 @@ class PooledGrid(Grid):
     def _allot(self, used: I64, reader: Reader, clock: Clock) -> None:
         """Blocks for a grid that is being read; refused when its bytes are too few to fill that many."""
         slots = int(used.sum()) * self.block
-        if slots > 4 * FREE_CELLS + 512 * reader.left:
-            raise DamagedBytesError(f"{slots} times in {reader.left} bytes")
+        reader.claim(self._claimed(slots, int(used.max(initial=0))))
         self._base, self._begun = clock.edge - 1, True
         self._pool = np.zeros(slots, dtype=self._pool.dtype)
         self._used[0] = slots
@@ -80,6 +79,10 @@ class PooledGrid(Grid):
         places = np.arange(self._directory.shape[1])
         firsts = (np.cumsum(used) - used)[:, None]
         self._directory[:] = np.where(places < used[:, None], (firsts + places) * self.block, -1)
+
+    def _claimed(self, slots: int, places: int) -> int:
+        """The memory of so many slots and so many places for each cell, in cells of 4 bytes."""
+        return slots * self._pool.itemsize // 4 + 3 * self.cells * places
 
     def _trim(self) -> None:
         self._pool = self._pool[: int(self._used[0])].copy()
@@ -117,9 +120,9 @@ class ReplayedGrid(PooledGrid):
     of it, at most the share `replay_error` of what came after the cut: the replayed stream is that near to the true one
     after any moment, and stays so, since what comes later adds to both.
 
-    A bucket that the window's edge cuts loses the half at its start. The oldest bucket of a merged grid is not cut by the
-    same edge once more: what was before it is gone. Its start is the part's `origin`. Forgetting that took a fifth off
-    the counts of a tree four levels high.
+    A bucket that the window's edge cuts loses the half at its start. The oldest bucket of a merged grid is not cut by
+    the same edge once more: what was before it is gone. Its start is the part's `origin`. Parts whose newest times
+    differ have different edges, though, so tall trees of small grids count too little near the edge, within the error.
     """
 
     @abstractmethod

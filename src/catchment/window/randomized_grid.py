@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,8 @@ class RandomizedGrid(PooledGrid):
     from the seed and its first arrival; streams with the same first arrival would toss the same, and then their errors
     add up: K is the sum of the squared number of streams with equal coins.
     """
+
+    largest_size: ClassVar[int] = 2**22
 
     def __init__(self, cells: int, size: int, window: int, *, draw: int = 0) -> None:
         super().__init__(cells, size, window, block=size)
@@ -124,7 +126,8 @@ class RandomizedGrid(PooledGrid):
         self._sources = np.append(sources, own)
         self._base, self._begun = merged.edge - 1, True
         cells = np.arange(self.cells)
-        step = max(1, _WORKSPACE // (sum(int(grid._used[0]) for grid, _ in parts) // self.cells + 1))
+        deepest = 1 + max(int(grid._tops.max()) for grid, _ in parts)
+        step = max(1, _WORKSPACE // (deepest * len(parts) * self.size))
         for start in range(0, self.cells, step):
             self._absorb_cells(cells[start : start + step], parts, merged.edge)
         self._trim()
@@ -164,10 +167,12 @@ class RandomizedGrid(PooledGrid):
         writer.raw(self._sources.tobytes())
         if not self._begun:
             return
-        writer.integers(self._tops)
+        levels = np.where(self._pushes[:, 0] > 0, self._tops.astype(np.int64) + 1, 0)
+        writer.integers(levels)
+        writer.claim(self._claimed(int(levels.sum()) * self.block, int(levels.max())))
         out = np.empty(self._pool.size, dtype=np.uint64)
-        for level in range(int(self._tops.max()) + 1):
-            writer.integers(self._pushes[self._tops >= level, level])
+        for level in range(int(levels.max())):
+            writer.integers(self._pushes[levels > level, level])
             found = code_level(out, False, *self._coding(level, clock))
             writer.integers(out[:found])
 
@@ -178,16 +183,15 @@ class RandomizedGrid(PooledGrid):
         self._sources = np.frombuffer(reader.raw(8 * sources), dtype=np.uint64).copy()
         if not clock.started:
             return
-        self._tops = reader.integers(self.cells, np.uint8, low=0, high=MOST_LEVELS)
-        if self.size * 2.0 ** int(self._tops.max()) > MASS_LIMIT:
-            raise DamagedBytesError(f"{int(self._tops.max())} levels of {self.size} entries")
-        levels = int(self._tops.max()) + 1
-        self._make_levels(levels)
-        self._allot(self._tops.astype(np.int64) + 1, reader, clock)
+        levels = reader.integers(self.cells, np.int64, low=0, high=MOST_LEVELS)
+        if self.size * 2.0 ** int(levels.max()) > 4 * MASS_LIMIT:
+            raise DamagedBytesError(f"{int(levels.max())} levels of {self.size} entries")
+        self._tops = np.maximum(levels - 1, 0).astype(np.uint8)
+        self._allot(levels, reader, clock)
         self._make_levels(self._directory.shape[1])
-        for level in range(levels):
-            having = np.flatnonzero(self._tops >= level)
-            pushes = reader.integers(having.size, np.int64, low=0, high=MASS_LIMIT)
+        for level in range(int(levels.max())):
+            having = np.flatnonzero(levels > level)
+            pushes = reader.integers(having.size, np.int64, low=1 if level == 0 else 0, high=MASS_LIMIT)
             self._pushes[having, level] = pushes
             kept = int(np.minimum(pushes, self.size).sum())
             written = reader.integers(kept, np.uint64, low=0, high=2**63 - 1)

@@ -118,6 +118,8 @@ class WaveGrid(ReplayedGrid):
         writer.integers(self._tops)
         if not self._begun:
             return
+        used = np.where(self._counts > 0, self._tops.astype(np.int64) + 2, 0)
+        writer.claim(self._claimed(int(used.sum()) * self.block, int(used.max(initial=0))))
         out = np.empty(self._pool.size, dtype=np.uint64)
         for level in self._levels():
             found = encode_times(level, out, *self._coding(clock))
