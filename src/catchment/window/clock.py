@@ -115,7 +115,11 @@ class Clock:
             numbers = self.newest + np.arange(1, (count or 0) + 1)
             return Stamps(numbers, None, 0, numbers)
         times = as_times(at, count)
-        if not times.size or out_of_order(times, self._before()) == times.size:
+        ordered = out_of_order(times, self._before()) == times.size
+        # In order, the first and the last time are the smallest and the largest.
+        if times.size and not within_limits(times[[0, -1]] if ordered else times):
+            raise _too_far(times)
+        if ordered:
             return Stamps(times, None, 0, times)
         registered, fates = np.empty_like(times), np.empty(times.size, dtype=np.uint8)
         delay = register_times(times, self._before(), self.lateness, registered, fates)
@@ -191,6 +195,14 @@ class Clock:
             raise DamagedBytesError(f"a clock from {self.first} to {self.newest} with {self.late} late events")
 
 
+def within_limits(times: I64) -> bool:
+    return bool(-TIME_LIMIT <= int(times.min()) and int(times.max()) <= TIME_LIMIT)
+
+
+def _too_far(times: NDArray[Any]) -> TimeError:
+    return TimeError(f"times from {times.min()} to {times.max()}", f"keep them within 2^60 = {TIME_LIMIT} of zero")
+
+
 def as_times(at: Any, count: int | None) -> I64:
     """One int64 time for each event; a single one is repeated."""
     if at is None:
@@ -208,8 +220,8 @@ def as_times(at: Any, count: int | None) -> I64:
         )
     if times.dtype.kind not in "iu" and times.size:
         raise TimeError(f"times of type {times.dtype}", "give integers, in any unit: milliseconds, microseconds")
-    if times.size and not (int(times.min()) >= -TIME_LIMIT and int(times.max()) <= TIME_LIMIT):
-        raise TimeError(f"times from {times.min()} to {times.max()}", f"keep them within 2^60 = {TIME_LIMIT} of zero")
+    if times.dtype.kind == "u" and times.size and int(times.max()) > TIME_LIMIT:
+        raise _too_far(times)
     if times.ndim == 0:
         times = np.full(1 if count is None else count, times, dtype=np.int64)
     if times.ndim != 1 or (count is not None and times.size != count):

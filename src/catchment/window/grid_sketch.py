@@ -34,7 +34,7 @@ COUNTERS: dict[str, type[Grid]] = {
 }
 """The counters in time, by the name that `counter=` takes."""
 
-_BLOCK = 1 << 17
+_BLOCK = 1 << 18
 
 
 class Counts(NamedTuple):
