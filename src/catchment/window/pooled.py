@@ -58,7 +58,7 @@ class PooledGrid(Grid):
 
     def _make_blocks(self, least: int = 8) -> None:
         """A little more room: the pool is the sketch's memory, and half of a doubled one would lie idle."""
-        more = max(least * self.block, self._pool.size // 32)
+        more = max(least, self._pool.size // self.block // 32) * self.block
         self._pool = np.concatenate([self._pool, np.zeros(more, dtype=self._pool.dtype)])
 
     def _make_places(self, places: int) -> None:
