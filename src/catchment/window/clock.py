@@ -196,7 +196,7 @@ class Clock:
 
 
 def within_limits(times: I64) -> bool:
-    return bool(-TIME_LIMIT <= int(times.min()) and int(times.max()) <= TIME_LIMIT)
+    return bool(int(times.min()) >= -TIME_LIMIT and int(times.max()) <= TIME_LIMIT)
 
 
 def _too_far(times: NDArray[Any]) -> TimeError:

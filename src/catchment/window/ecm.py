@@ -53,10 +53,10 @@ class ECMSketch(GridSketch):
     Randomised counters get half of delta, shared by all of them. Counts by pane have an error of
     one pane at the range's edge, which no epsilon bounds: the answer's own interval does.
 
-    **What it costs.** About width * depth * (log2(N/width) levels) * (1/(2 counter error)) times 4 bytes: 47 KB at
-    epsilon = delta = 0.1 and 3.4 MB at 0.01, for 20 million events. **Where a simpler one wins.** An exact window keeps
-    8 bytes an event, and is as fast: up to some 100,000 events, keep the events. If people ask only for ranges of many
-    panes, `counter="panes"` is smaller and merges without error.
+    **What it costs.** About width * depth * log2(N * error/width) levels of 1/(2 error) times, 4 bytes each, error
+    being that of a counter; `catchment bench windows` prints it for every counter. **Where a simpler one wins.** An
+    exact window keeps every event, and is as fast: up to some 100,000 events, keep the events. If people ask only
+    for ranges of many panes, `counter="panes"` is smaller and merges without error.
 
     Parameters
     ----------
