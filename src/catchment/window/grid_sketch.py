@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
 from typing import Any, NamedTuple, Self
@@ -62,8 +63,9 @@ class GridSketch(WindowSketch):
     delta: float
     seed: int
 
+    @abstractmethod
     def _cells(self) -> int:
-        raise NotImplementedError
+        """How many counters there are, without the one for late events."""
 
     def _clear(self) -> None:
         self._set_clock(self.window, self.clock, self.lateness)
