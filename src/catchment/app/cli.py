@@ -56,7 +56,7 @@ JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the re
 
 def _console(*, stderr: bool = False) -> Console:
     """Wide enough for the tables when the output is a file or a pipe."""
-    width = None if (sys.stderr if stderr else sys.stdout).isatty() else 140
+    width = None if (sys.stderr if stderr else sys.stdout).isatty() else 220
     return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
 
 
