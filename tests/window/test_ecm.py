@@ -215,7 +215,8 @@ def test_the_state_does_not_depend_on_the_batching(counter: str) -> None:
         ones.update(np.repeat(keys, weights), at=np.repeat(at, weights))
         heavy = ECMSketch(0.1, 0.1, window=case.window, counter=counter)
         heavy.update(keys, at=at, weights=weights)
-        assert ones.to_bytes()[:-60] == heavy.to_bytes()[:-60] or case.lateness  # late events are counted by number
+        if not case.lateness:  # late events are counted by number, so repeated ones are more
+            assert ones == heavy
 
 
 def test_a_batch_larger_than_a_block_is_its_parts() -> None:

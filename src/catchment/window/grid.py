@@ -61,8 +61,8 @@ class Grid(ABC):
         """
 
     @abstractmethod
-    def after(self, start: int, cells: I64 | None = None, *, delta: float = 0.0) -> tuple[I64, I64]:
-        """The fewest and the most arrivals after `start` in each cell, or in the cells named.
+    def after(self, start: int, *, delta: float = 0.0) -> tuple[I64, I64]:
+        """The fewest and the most arrivals after `start` in each cell.
 
         Where the grid is random, each by itself fails with probability at most delta.
         """

@@ -84,8 +84,8 @@ class HistogramGrid(ReplayedGrid):
             elif done < times.size:
                 self._make_blocks()
 
-    def after(self, start: int, cells: I64 | None = None, *, delta: float = 0.0) -> tuple[I64, I64]:
-        asked = np.arange(self.cells) if cells is None else cells
+    def after(self, start: int, *, delta: float = 0.0) -> tuple[I64, I64]:
+        asked = np.arange(self.cells)
         low, high = np.zeros((2, asked.size), dtype=np.int64)
         if self._begun:
             relative = max(start - self._base, 0)

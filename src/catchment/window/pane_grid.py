@@ -55,10 +55,9 @@ class PaneGrid(Grid):
         else:
             add_weights(self._panes, self._numbers, self.length, cells, times, weights)
 
-    def after(self, start: int, cells: I64 | None = None, *, delta: float = 0.0) -> tuple[I64, I64]:
-        chosen = self._panes if cells is None else self._panes[:, cells]
+    def after(self, start: int, *, delta: float = 0.0) -> tuple[I64, I64]:
         begins = self._numbers * self.length
-        return chosen[begins >= start].sum(axis=0), chosen[begins + self.length > start].sum(axis=0)
+        return self._panes[begins >= start].sum(axis=0), self._panes[begins + self.length > start].sum(axis=0)
 
     def counts(self) -> I64 | None:
         return None

@@ -93,8 +93,8 @@ class RandomizedGrid(PooledGrid):
 
     # -- questions --------------------------------------------------------------------------------------------
 
-    def after(self, start: int, cells: I64 | None = None, *, delta: float = 0.0) -> tuple[I64, I64]:
-        asked = np.arange(self.cells) if cells is None else cells
+    def after(self, start: int, *, delta: float = 0.0) -> tuple[I64, I64]:
+        asked = np.arange(self.cells)
         levels, found = np.zeros((2, asked.size), dtype=np.int64)
         if not self._begun:
             return levels, found

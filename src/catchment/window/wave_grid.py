@@ -75,8 +75,8 @@ class WaveGrid(ReplayedGrid):
             if self._used[0] + 2 * self.size > self._pool.size:
                 self._make_blocks()
 
-    def after(self, start: int, cells: I64 | None = None, *, delta: float = 0.0) -> tuple[I64, I64]:
-        asked = np.arange(self.cells) if cells is None else cells
+    def after(self, start: int, *, delta: float = 0.0) -> tuple[I64, I64]:
+        asked = np.arange(self.cells)
         low, high = np.zeros((2, asked.size), dtype=np.int64)
         if self._begun:
             bracket_cells(
