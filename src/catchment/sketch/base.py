@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 
 from catchment.errors import DamagedBytesError, MergeError, ParameterError, UnknownFormatError
 from catchment.sketch.codec import Reader, Writer, open_envelope, seal_envelope
+from catchment.sketch.keys import KeyBatch, as_keys
 
 __all__ = ["KEYED_TRUTHS", "Sketch"]
 
@@ -33,6 +34,12 @@ class Sketch(ABC):
 
     inputs: ClassVar[tuple[str, ...]] = ("keys",)
     """The arrays that `update` needs, by name."""
+
+    names_keys: bool = False
+    """True when `update` needs the keys themselves; for the others their hashes are enough."""
+
+    merge_adds_error: bool = False
+    """True when a merge of parts promises less than the sketch of the whole would."""
 
     example: ClassVar[Mapping[str, Any]] = {}
     """What the constructor needs to be told before it can build one with defaults."""
@@ -101,6 +108,10 @@ class Sketch(ABC):
     @abstractmethod
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Take events in: the arrays that `inputs` names, all or nothing."""
+
+    def read_keys(self, keys: Any) -> KeyBatch:
+        """The keys of a batch, checked and in the form in which `update` takes them without a second look."""
+        return as_keys(keys)
 
     # -- merging ----------------------------------------------------------------------------------------------
 

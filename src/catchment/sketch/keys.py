@@ -23,9 +23,9 @@ from catchment.errors import InputError, KeyTypeError, NullKeyError
 from catchment.kernel.hashing import SPARK_SEED, hash_bytes, hash_bytes_chained, hash_int64s, hash_int64s_chained
 from catchment.kernel.items import copy_spans
 
-__all__ = ["BINARY", "INTEGER", "TEXT", "KeyBatch", "as_keys", "hash_keys", "hash_pairs", "is_utf8"]
+__all__ = ["BINARY", "HASHED", "INTEGER", "TEXT", "KeyBatch", "as_keys", "hash_keys", "hash_pairs", "is_utf8"]
 
-INTEGER, TEXT, BINARY = 0, 1, 2
+INTEGER, TEXT, BINARY, HASHED = 0, 1, 2, 3
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
@@ -40,7 +40,10 @@ _SHORT = 1 << 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyBatch:
-    """Keys of one kind: integers as 8 bytes each, the rest as bytes with offsets; `scalar` when one came alone."""
+    """Keys of one kind: integers as 8 bytes each, the rest as bytes with offsets; `scalar` when one came alone.
+
+    Keys that were hashed elsewhere, as by Spark, come as their hashes alone: enough for all but those that name items.
+    """
 
     kind: int
     scalar: bool
@@ -51,8 +54,16 @@ class KeyBatch:
     def of_integers(cls, integers: I64, *, scalar: bool = False) -> KeyBatch:
         return cls(INTEGER, scalar, integers.view(np.uint8), _NO_OFFSETS)
 
+    @classmethod
+    def of_hashes(cls, hashes: U64) -> KeyBatch:
+        return cls(HASHED, False, hashes.view(np.uint8), _NO_OFFSETS)
+
+    @property
+    def _words(self) -> bool:
+        return self.kind in (INTEGER, HASHED)
+
     def __len__(self) -> int:
-        return self.data.size // 8 if self.kind == INTEGER else self.offsets.size - 1
+        return self.data.size // 8 if self._words else self.offsets.size - 1
 
     def blocks(self) -> Iterator[KeyBatch]:
         """The batch in parts whose hashes stay in the cache and need no memory worth the name.
@@ -64,20 +75,22 @@ class KeyBatch:
 
     def part(self, start: int, stop: int) -> KeyBatch:
         """The keys from `start` to before `stop`, in place."""
-        if self.kind == INTEGER:
+        if self._words:
             return KeyBatch(self.kind, False, self.data[8 * start : 8 * stop], self.offsets)
         return KeyBatch(self.kind, False, self.data, self.offsets[start : stop + 1])
 
     def take(self, places: I64) -> KeyBatch:
         """The keys at these places, in that order."""
-        if self.kind == INTEGER:
-            return KeyBatch.of_integers(self.data.view(np.int64)[places])
+        if self._words:
+            return KeyBatch(self.kind, False, self.data.view(np.int64)[places].view(np.uint8), self.offsets)
         starts, lengths = self.spans(places)
         data = np.empty(int(lengths.sum()), dtype=np.uint8)
         copy_spans(self.data, starts, lengths, data, 0, np.empty_like(starts))
         return KeyBatch(self.kind, False, data, _offsets(lengths))
 
     def hashes(self) -> U64:
+        if self.kind == HASHED:
+            return self.data.view(np.uint64)
         out = np.empty(len(self), dtype=np.uint64)
         if self.kind == INTEGER:
             hash_int64s(self.data.view(np.int64), SPARK_SEED, out)
@@ -87,6 +100,7 @@ class KeyBatch:
 
     def chained(self, seeds: U64) -> U64:
         """The hash of (what gave the seeds, this key), as Spark's `xxhash64(a, b)`."""
+        self._check_named()
         out = np.empty(len(self), dtype=np.uint64)
         if self.kind == INTEGER:
             hash_int64s_chained(self.data.view(np.int64), seeds, out)
@@ -96,9 +110,14 @@ class KeyBatch:
 
     def spans(self, places: I64) -> tuple[I64, I64]:
         """Where in `data` the keys at these places begin, and how long they are."""
+        self._check_named()
         if self.kind == INTEGER:
             return places * 8, np.full(places.size, 8, dtype=np.int64)
         return self.offsets[places], self.offsets[places + 1] - self.offsets[places]
+
+    def _check_named(self) -> None:
+        if self.kind == HASHED:
+            raise KeyTypeError("keys that are hashes only", "give the keys themselves: this sketch needs them")
 
 
 _NO_OFFSETS = np.zeros(0, dtype=np.int64)

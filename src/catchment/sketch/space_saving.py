@@ -86,6 +86,7 @@ class SpaceSaving(Sketch):
 
     family: ClassVar[int] = 3
     linear = False
+    names_keys = True
     measures = {"estimate": "frequency", "total": "total"}
     _layout = {"capacity": "I"}
 

@@ -128,8 +128,8 @@ class Clock:
     def _before(self) -> int:
         return self.newest if self.started else -TIME_LIMIT
 
-    def commit(self, stamps: Stamps) -> None:
-        """Go on to the last of these times, and count the events that were late."""
+    def commit(self, stamps: Stamps, events: I64 | None = None) -> None:
+        """Go on to the last of these times, and count the events that were late: one each, or so many."""
         if not stamps.times.size:
             return
         if not self.started:
@@ -137,8 +137,9 @@ class Clock:
         self.newest = int(stamps.times[-1])
         self.delay = max(self.delay, stamps.delay)
         if stamps.fates is not None:
-            self.late += int(np.count_nonzero(stamps.fates == LATE))
-            self.too_late += int(np.count_nonzero(stamps.fates == TOO_LATE))
+            each = np.ones(1, dtype=np.int64) if events is None else events
+            self.late += int(np.sum((stamps.fates == LATE) * each))
+            self.too_late += int(np.sum((stamps.fates == TOO_LATE) * each))
 
     # -- questions --------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from catchment.answer import Answer, Ranking
 from catchment.errors import DamagedBytesError, ParameterError, QueryError
 from catchment.sketch.checks import MASS_LIMIT, SMALLEST_FRACTION, check_choice, check_fraction, check_whole
 from catchment.sketch.codec import Reader, Writer
+from catchment.sketch.keys import KeyBatch
 from catchment.sketch.space_saving import NO_FALSE_NEGATIVES, NO_FALSE_POSITIVES
 from catchment.window.base import CLOCK_LAYOUT, WindowSketch
 from catchment.window.clock import clock_parameters
@@ -82,6 +83,7 @@ class DyadicECM(WindowSketch):
     """
 
     family: ClassVar[int] = 15
+    names_keys = True
     measures = {"estimate": "frequency", "self_join": "self_join", "total": "total"}
     _layout = {
         "width": "I", "depth": "I", "delta": "d", "seed": "Q", "counter": tuple(COUNTERS), "size": "I",
@@ -164,6 +166,11 @@ class DyadicECM(WindowSketch):
         """As the counters of its levels."""
         return self.counter == "panes"
 
+    @property
+    def merge_adds_error(self) -> bool:  # type: ignore[override]
+        """As the counters of its levels."""
+        return self.counter != "panes"
+
     def _configure(
         self,
         *,
@@ -222,9 +229,13 @@ class DyadicECM(WindowSketch):
 
     # -- events -----------------------------------------------------------------------------------------------
 
+    def read_keys(self, keys: Any) -> KeyBatch:
+        """The codes of the keys, as a batch that `update` takes for what it is."""
+        return KeyBatch.of_integers(encoded(keys, self.order, self.bits)[0].view(np.int64))
+
     def update(self, keys: Any, *, at: Any = None, weights: Any = 1) -> None:
         """Count each key at its time, once or by its weight: integers, not negative."""
-        codes, _ = encoded(keys, self.order, self.bits)
+        codes = (keys if isinstance(keys, KeyBatch) else self.read_keys(keys)).data.view(np.uint64)
         for level, sketch in enumerate(self._levels):
             # All levels see the same times and weights: what the first one takes, the others take.
             sketch.update(self._prefixes(codes, level), at=at, weights=weights)

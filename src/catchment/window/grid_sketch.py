@@ -91,6 +91,11 @@ class GridSketch(WindowSketch):
         """Panes add up; the other counters keep only the guarantee."""
         return self.counter == "panes"
 
+    @property
+    def merge_adds_error(self) -> bool:  # type: ignore[override]
+        """Replaying buckets does; panes do not."""
+        return self.counter != "panes"
+
     # -- events -----------------------------------------------------------------------------------------------
 
     def _arrive(
@@ -102,23 +107,54 @@ class GridSketch(WindowSketch):
         taken = stamps.taken
         mass = self._new_mass(count, shares, taken)
         place = cells_of(taken)
-        times = stamps.own if self._grid.keeps_own_times else stamps.times
         late = None if self._grid.keeps_own_times else stamps.late
-        kept = shares
+        times, kept = stamps.own if self._grid.keeps_own_times else stamps.times, shares
         if taken is not None:
             times, late = times[taken], None if late is None else late[taken]
             kept = None if shares is None else shares[taken]
+        self._count(times, kept, late, place)
+        self._time.commit(stamps)
+        self._mass = mass
+
+    def replay(self, times: I64, cells: I32, counts: I64) -> None:
+        """Events that were counted by tick and cell before: `counts` of them at that time in that cell.
+
+        Each event is in one cell of every row. The state becomes, byte for byte, that of the events themselves in
+        order of time, since a counter cannot tell the events of one tick apart. A late event adds its weight to
+        `late`, where it would count as one: for events of weight 1 there is no difference.
+        """
+        stamps = self._time.read(times, times.size)
+        events = np.where(cells < self._row_length(), counts, 0)  # each once: as the first row has them
+        taken = stamps.taken
+        mass = check_mass("weights", self._mass, events if taken is None else events[taken])
+        registered, late = stamps.times, stamps.late
+        kept = cells, counts, registered, late, events
+        if taken is not None:
+            kept = cells[taken], counts[taken], registered[taken], None if late is None else late[taken], events[taken]
+        cells, counts, registered, late, once = kept
+        self._count(registered, counts, late, lambda part: cells[None, part], once)
+        self._time.commit(stamps, events)
+        self._mass = mass
+
+    def _count(
+        self,
+        times: I64,
+        weights: I64 | None,
+        late: NDArray[np.bool_] | None,
+        place: Callable[[slice], I32],
+        events: I64 | None = None,
+    ) -> None:
+        """Add arrivals block by block; of late ones, the weights, or where entries are not events, `events`."""
+        once = weights if events is None else events
         at = 0
         while at < times.size:
             stop = min(self._grid.reach(times, at), at + _BLOCK)
             part = slice(at, stop)
-            share = None if kept is None else kept[part]
-            self._grid.add(place(part), times[part], share)
-            if late is not None and late[part].any():
-                self._add_late(times[part][late[part]], None if share is None else share[late[part]])
+            self._grid.add(place(part), times[part], None if weights is None else weights[part])
+            chosen = None if late is None else late[part] if events is None else late[part] & (events[part] > 0)
+            if chosen is not None and chosen.any():
+                self._add_late(times[part][chosen], None if once is None else once[part][chosen])
             at = stop
-        self._time.commit(stamps)
-        self._mass = mass
         self._forget_answers()
 
     def _new_mass(self, count: int, shares: I64 | None, taken: NDArray[np.bool_] | None) -> int:

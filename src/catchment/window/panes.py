@@ -169,6 +169,7 @@ class Panes(WindowSketch):
         at = ("at",) if clock == TIME else ()
         self.inputs = (*blank.inputs, *at)  # type: ignore[misc]  # the prototype's, so not the same for all panes
         self.linear = blank.linear
+        self.names_keys = blank.names_keys
         self.measures = {name: truth for name, truth in blank.measures.items() if truth in _GROWING | _STEADY}
 
     def _clear(self) -> None:

@@ -94,6 +94,7 @@ class SplitterCountMin(JumpingCountMin):
 
     family: ClassVar[int] = 23
     linear = False
+    merge_adds_error = True
     _layout = {**JumpingCountMin._layout, "gamma": "d", "beta": "d"}
 
     gamma: float
