@@ -1,0 +1,256 @@
+"""Plan: which columns become which sketches, checked against the schema before Spark sees any of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from catchment.errors import InputError, KeyTypeError, ParameterError, TimeError, WeightError
+from catchment.sketch.base import Sketch
+from catchment.spark.durations import microseconds
+from catchment.window.base import WindowSketch
+from catchment.window.clock import ARRIVALS
+from catchment.window.dyadic import DyadicECM
+from catchment.window.ordered import FLOAT, IPV4
+
+__all__ = ["Measure", "Plan", "SketchOf"]
+
+_INPUTS = ("keys", "weights", "values", "attributes")
+_KEY_CURE = "choose a column of integers, strings or binary, or cast it, for instance to string"
+
+
+@dataclass(frozen=True, slots=True)
+class SketchOf:
+    """A sketch of named columns, where several are made of one DataFrame.
+
+    `using` is an empty sketch, built as everywhere else; the rest are names of columns.
+    """
+
+    using: Sketch
+    keys: str | None = None
+    weights: str | None = None
+    values: str | None = None
+    attributes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One sketch of a plan as tasks need it: its bytes, and where its columns are."""
+
+    name: str
+    blank: bytes
+    inputs: tuple[tuple[str, str], ...]
+    """What `update` takes, by name, and the column of the projected DataFrame that holds it."""
+    hashed: bool
+    """Whether the keys come as hashes, made on the JVM."""
+
+    @property
+    def using(self) -> Sketch:
+        return Sketch.from_bytes(self.blank)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Measures over one DataFrame, a group for each combination of the `by` columns."""
+
+    by: tuple[StructField, ...]
+    time: str | None
+    tick: int
+    """Microseconds; 0 where the column of times is integers, which are ticks already."""
+    measures: tuple[Measure, ...]
+    named: bool
+    """Whether the result says which measure a sketch is of."""
+
+    @classmethod
+    def of(
+        cls,
+        df: DataFrame,
+        using: Sketch | Mapping[str, Sketch | SketchOf],
+        *,
+        keys: str | None = None,
+        time: str | None = None,
+        by: str | Iterable[str] = (),
+        weights: str | None = None,
+        values: str | None = None,
+        attributes: str | None = None,
+        tick: str = "1 second",
+    ) -> tuple[Plan, DataFrame]:
+        """The plan, and the columns that it needs of the DataFrame; raises what is wrong with either."""
+        schema = df.schema
+        shared = SketchOf(CountlessSketch, keys, weights, values, attributes)
+        named = isinstance(using, Mapping)
+        sketches = dict(using) if isinstance(using, Mapping) else {"sketch": using}
+        if not sketches:
+            raise ParameterError("no sketches", "give at least one")
+        wanted = {name: _completed(name, sketch, shared) for name, sketch in sketches.items()}
+        groups = tuple(_field(schema, "by", column) for column in ((by,) if isinstance(by, str) else tuple(by)))
+        length = microseconds("tick", tick)
+        if length < 1:
+            raise ParameterError(f"tick={tick!r}", "give at least one microsecond")
+        projected: dict[str, Column] = {field.name: sql.col(_quoted(field.name)) for field in groups}
+        if len(projected) < len(groups) or "part" in projected or (named and "name" in projected):
+            raise ParameterError(
+                f"by={[field.name for field in groups]}", "name each column once; 'part' and 'name' are taken"
+            )
+        if time is None:
+            needs = [name for name, each in wanted.items() if isinstance(each.using, WindowSketch)]
+            if needs:
+                raise TimeError(f"no time for {needs[0]}", "give time=, a column of timestamps or of integers")
+        else:
+            kind = _field(schema, "time", time).dataType
+            if isinstance(kind, IntegralType):
+                length = 0
+            elif not isinstance(kind, TimestampType | TimestampNTZType):
+                raise TimeError(
+                    f"the time column {time} is of type {kind.simpleString()}",
+                    "give timestamps, or integers that count ticks; cast it, for instance with to_timestamp",
+                )
+            column = sql.col(_quoted(time))
+            projected["time:"] = column.cast("bigint") if length == 0 else sql.unix_micros(column.cast("timestamp"))
+        measures = []
+        for name, each in wanted.items():
+            measures.append(_measure(schema, name, each, projected))
+        plan = cls(groups, time, length, tuple(measures), named)
+        return plan, df.select(*(column.alias(name) for name, column in projected.items()))
+
+    def unhashed(self) -> Plan:
+        """The same for tasks that read the columns themselves, and so hash the keys too."""
+        return replace(
+            self,
+            measures=tuple(
+                replace(
+                    measure,
+                    hashed=False,
+                    inputs=tuple((role, place.replace("hash:", "raw:", 1)) for role, place in measure.inputs),
+                )
+                for measure in self.measures
+            ),
+        )
+
+    def parts_schema(self) -> StructType:
+        """What tasks send: a group, which measure, its newest tick, and its events."""
+        fields = [StructField("name", StringType(), False)] if self.named else []
+        return StructType(
+            [*self.by, *fields, StructField("newest", LongType()), StructField("part", BinaryType(), False)]
+        )
+
+    def result_schema(self) -> StructType:
+        """One row for each group and measure."""
+        fields = [StructField("name", StringType(), False)] if self.named else []
+        return StructType([*self.by, *fields, StructField("sketch", BinaryType(), False)])
+
+
+def _completed(name: str, sketch: Sketch | SketchOf, shared: SketchOf) -> SketchOf:
+    """The sketch with the columns that were given for all, where it has none of its own; refused if it is not empty."""
+    own = sketch if isinstance(sketch, SketchOf) else replace(shared, using=sketch)
+    if not isinstance(own.using, Sketch):
+        raise ParameterError(
+            f"using={own.using!r} for {name}", "give an empty sketch, such as ECMSketch(0.05, 0.05, window=3600)"
+        )
+    if getattr(own.using, "clock", None) == ARRIVALS:
+        raise ParameterError(
+            f"a {type(own.using).__name__} with a window of arrivals",
+            "build it with window= ticks: which of many partitions' events are the last has no answer",
+        )
+    if own.using != type(own.using).sized(**own.using.parameters):
+        raise ParameterError(f"the {type(own.using).__name__} for {name} has events in it", "give an empty one")
+    return own
+
+
+def _measure(schema: StructType, name: str, each: SketchOf, projected: dict[str, Column]) -> Measure:
+    takes = _takes(each.using)
+    inputs = []
+    hashed = False
+    for role in _INPUTS:
+        column = getattr(each, role)
+        if column is None:
+            if role in each.using.inputs:
+                raise InputError(f"no {role} for {name}", f"a {type(each.using).__name__} needs {role}=, a column")
+            continue
+        if role not in takes:
+            raise InputError(
+                f"{role}={column!r} for {name}", f"a {type(each.using).__name__} takes {', '.join(sorted(takes))}"
+            )
+        kind = _field(schema, role, column).dataType
+        value = sql.col(_quoted(column))
+        if role == "keys":
+            hashed = _hashes(each.using, column, kind) and "attributes" not in each.using.inputs
+        elif role == "attributes":
+            _check_key(column, kind)
+        elif not isinstance(kind, IntegralType):
+            raise WeightError(
+                f"the {role} column {column} is of type {kind.simpleString()}",
+                "give integers; scale fractions, for instance to microseconds",
+            )
+        if isinstance(kind, IntegralType):
+            value = value.cast("bigint")
+        place = f"{'hash' if hashed and role == 'keys' else 'raw'}:{column}"
+        # A null stays a null: Spark hashes it to the bare seed.
+        projected[place] = sql.when(value.isNotNull(), sql.xxhash64(value)) if place.startswith("hash") else value
+        inputs.append((role, place))
+    return Measure(name, each.using.to_bytes(), tuple(inputs), hashed)
+
+
+def _takes(using: Sketch) -> set[str]:
+    """The columns that a sketch's update can take."""
+    takes = {role for role in using.inputs if role in _INPUTS}
+    prototype = getattr(using, "prototype", None)
+    weighed = using if prototype is None else prototype
+    if "weights" in (getattr(type(weighed).update, "__kwdefaults__", None) or {}):
+        takes.add("weights")
+    return takes
+
+
+def _hashes(using: Sketch, column: str, kind: DataType) -> bool:
+    """Whether to hash on the JVM: text and binary that nobody needs to name; refuses what cannot be a key."""
+    if isinstance(using, DyadicECM):
+        fits = isinstance(kind, IntegralType)
+        fits |= using.order == FLOAT and isinstance(kind, DoubleType | FloatType)
+        fits |= using.order == IPV4 and isinstance(kind, StringType)
+        if not fits:
+            raise KeyTypeError(
+                f"the key column {column} is of type {kind.simpleString()}",
+                f"a DyadicECM with order={using.order!r} takes integers"
+                + {FLOAT: " and floating-point numbers", IPV4: " and addresses as text"}.get(
+                    using.order, "; see order="
+                ),
+            )
+        return False
+    _check_key(column, kind)
+    return not using.names_keys and not isinstance(kind, IntegralType)
+
+
+def _check_key(column: str, kind: DataType) -> None:
+    if not isinstance(kind, IntegralType | StringType | BinaryType):
+        raise KeyTypeError(f"the key column {column} is of type {kind.simpleString()}", _KEY_CURE)
+
+
+def _field(schema: StructType, role: str, column: str) -> StructField:
+    if not isinstance(column, str) or column not in schema.names:
+        raise ParameterError(f"{role}={column!r} is no column", f"there are {', '.join(schema.names)}")
+    return schema[column]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+CountlessSketch: Any = None
+"""Stands for the sketch in the columns that all share."""

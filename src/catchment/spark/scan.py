@@ -1,0 +1,172 @@
+"""The fast lane: where a DataFrame is nothing but a scan of Parquet files, tasks read the row groups themselves.
+
+Rows that pass from the JVM to Python cost several times what sketching them does. A plain scan needs nothing that
+the JVM knows: Spark schedules the tasks, and Arrow reads the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from py4j.java_gateway import JavaObject
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, IntegralType, StringType, TimestampNTZType, TimestampType
+
+from catchment.spark.plan import Plan
+from catchment.spark.tasks import ROWS_AT_ONCE
+
+__all__ = ["Scan", "plain_scan"]
+
+TASKS_A_CORE = 4
+_MANY_FILES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Row groups for each task, and the columns to read: from the name in the file to the name in the plan."""
+
+    tasks: tuple[tuple[tuple[str, tuple[int, ...] | None], ...], ...]
+    columns: tuple[tuple[str, str], ...]
+
+    def parts(self, spark: SparkSession, gather: Callable[..., Iterator[pa.RecordBatch]]) -> DataFrame:
+        """What the tasks make of what they read."""
+        numbers = spark.range(0, len(self.tasks), 1, max(len(self.tasks), 1))
+        return numbers.mapInArrow(gather, gather.plan.parts_schema())  # type: ignore[attr-defined]
+
+    def read(self, task: int) -> Iterator[pa.Table]:
+        """The rows of one task, some at a time."""
+        names = list(dict.fromkeys(name for name, _ in self.columns))
+        for path, groups in self.tasks[task]:
+            with pq.ParquetFile(path, pre_buffer=True) as file:
+                for batch in file.iter_batches(ROWS_AT_ONCE, row_groups=groups, columns=names, use_threads=False):
+                    yield self._projected(pa.Table.from_batches([batch]))
+
+    def _projected(self, table: pa.Table) -> pa.Table:
+        columns = [
+            _micros(table.column(name)) if place == "time:" else table.column(name) for name, place in self.columns
+        ]
+        return pa.Table.from_arrays(columns, names=[place for _, place in self.columns])
+
+
+def _micros(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pa.types.is_timestamp(times.type):
+        return times
+    return times.cast(pa.timestamp("us", times.type.tz), safe=False).cast(pa.int64())
+
+
+def plain_scan(df: DataFrame, plan: Plan) -> Scan | str:
+    """How tasks can read this DataFrame's files themselves, or why they can not."""
+    relation = _relation(df)
+    if isinstance(relation, str):
+        return relation
+    paths = []
+    for uri in df.inputFiles():
+        parsed = urlparse(uri)
+        if parsed.scheme not in ("file", "") or parsed.netloc:
+            return f"{parsed.scheme}: files are read by Spark"
+        paths.append(unquote(parsed.path))
+    columns = {field.name: field.name for field in plan.by}
+    if plan.time is not None:
+        columns["time:"] = plan.time
+    for measure in plan.unhashed().measures:
+        columns |= {place: place.split(":", 1)[1] for _, place in measure.inputs}
+    zone = df.sparkSession.conf.get("spark.sql.session.timeZone")
+    for name in columns.values():
+        kind = df.schema[name].dataType
+        if isinstance(kind, TimestampNTZType) and zone != "UTC":
+            return f"{name} has times without a zone, in the session's {zone}"
+        if not isinstance(kind, IntegralType | StringType | BinaryType | TimestampType | TimestampNTZType):
+            return f"{name} is of type {kind.simpleString()}"
+        if isinstance(kind, TimestampType | TimestampNTZType) and name in {field.name for field in plan.by}:
+            return f"{name} groups by time"
+    units = _units(paths, tuple(dict.fromkeys(columns.values())), df)
+    if isinstance(units, str):
+        return units
+    cores = df.sparkSession.sparkContext.defaultParallelism
+    return Scan(_shared_out(units, TASKS_A_CORE * cores), tuple((name, place) for place, name in columns.items()))
+
+
+def _relation(df: DataFrame) -> JavaObject | str:
+    """The relation of a plan that is a scan of Parquet files and nothing more."""
+    if not hasattr(df, "_jdf"):
+        return "Spark Connect keeps the plan to itself"
+    node = df._jdf.queryExecution().optimizedPlan()
+    while _kind(node) == "Project":
+        if any(
+            _kind(node.projectList().apply(place)) != "AttributeReference" for place in range(node.projectList().size())
+        ):
+            return "columns are computed"
+        node = node.child()
+    if _kind(node) != "LogicalRelation" or _kind(node.relation()) != "HadoopFsRelation":
+        return f"it is a {_kind(node)}, not a scan of files"
+    relation = node.relation()
+    if _kind(relation.fileFormat()) != "ParquetFileFormat":
+        return f"the files are read by {_kind(relation.fileFormat())}, not Parquet"
+    if relation.partitionSchema().size():
+        return "the files' folders hold columns"
+    return relation
+
+
+def _kind(node: JavaObject) -> str:
+    name: str = node.getClass().getSimpleName()
+    return name.removesuffix("$")
+
+
+Unit = tuple[str, tuple[int, ...] | None, int]
+
+
+def _units(paths: list[str], names: tuple[str, ...], df: DataFrame) -> list[Unit] | str:
+    """What can be read by itself: (file, row groups, weight); and why not, where a file differs from the schema."""
+    units: list[Unit] = []
+    for path in paths:
+        if len(paths) > _MANY_FILES:
+            units.append((path, None, 1))
+            continue
+        with pq.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            for name in names:
+                if name not in schema.names or not _fits(schema.field(name).type, df.schema[name].dataType):
+                    return f"column {name} in {path} is not as the schema says"
+            metadata = file.metadata
+            units += [(path, (group,), metadata.row_group(group).num_rows) for group in range(metadata.num_row_groups)]
+    return units
+
+
+def _fits(stored: pa.DataType, kind: Any) -> bool:
+    if isinstance(kind, IntegralType):
+        return bool(pa.types.is_integer(stored))
+    if isinstance(kind, TimestampType | TimestampNTZType):
+        return bool(pa.types.is_timestamp(stored))
+    if isinstance(kind, StringType):
+        return bool(pa.types.is_string(stored) or pa.types.is_large_string(stored) or pa.types.is_dictionary(stored))
+    return bool(pa.types.is_binary(stored) or pa.types.is_large_binary(stored))
+
+
+def _shared_out(units: list[Unit], tasks: int) -> tuple[tuple[tuple[str, tuple[int, ...] | None], ...], ...]:
+    """Neighbours together, about as many rows in each task: rows near in a file are mostly near in time."""
+    total = sum(weight for _, _, weight in units)
+    shares: list[list[Unit]] = [[] for _ in range(max(1, min(tasks, len(units))))]
+    before = 0
+    for unit in units:
+        place = (before + unit[2] / 2) * len(shares) / max(total, 1)
+        shares[min(int(place), len(shares) - 1)].append(unit)
+        before += unit[2]
+    return tuple(_joined(share) for share in shares if share)
+
+
+def _joined(share: list[Unit]) -> tuple[tuple[str, tuple[int, ...] | None], ...]:
+    """Row groups of one file read in one go."""
+    files: dict[str, list[int] | None] = {}
+    for path, groups, _ in share:
+        if groups is None:
+            files[path] = None
+        else:
+            known = files.setdefault(path, [])
+            assert known is not None  # a file comes whole or by row groups
+            known += groups
+    return tuple((path, None if groups is None else tuple(groups)) for path, groups in files.items())
