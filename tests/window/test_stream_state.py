@@ -97,7 +97,7 @@ def streams(draw: st.DrawFn) -> tuple[Any, Any, Any, list[int], int]:
 
 @pytest.mark.parametrize("name", SKETCHES)
 @pytest.mark.parametrize("every", [0, 7])
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(stream=streams())
 def test_any_cut_gives_the_same_bytes_and_snapshots(name: str, every: int, stream: Any) -> None:
     keys, times, weights, cuts, seed = stream

@@ -9,5 +9,6 @@ from __future__ import annotations
 
 from catchment.spark.batch import sketch
 from catchment.spark.plan import SketchOf
+from catchment.spark.stream import sketch_stream
 
-__all__ = ["SketchOf", "sketch"]
+__all__ = ["SketchOf", "sketch", "sketch_stream"]

@@ -118,7 +118,7 @@ class _Gather:
                 yield from gathering.add(table)
             yield from gathering.flush()
 
-        schema = to_arrow_schema(self.plan.parts_schema())
+        schema = to_arrow_schema(self.plan.parts_schema(), timezone="UTC")
         return parts_of(self.plan, gathering.groups, parts(), schema)
 
 
@@ -137,7 +137,7 @@ class _Scanning(_Gather):
 def _merge(plan: Plan) -> Callable[..., Iterator[pa.RecordBatch]]:
     """All parts of one group and measure become its sketch."""
     measures = {measure.name: measure for measure in plan.measures}
-    schema = to_arrow_schema(plan.result_schema())
+    schema = to_arrow_schema(plan.result_schema(), timezone="UTC")
     named = plan.named
 
     def merge(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -40,7 +40,7 @@ def as_ticks(name: str, duration: str | int, tick: int) -> int:
     >>> as_ticks("last", "10 minutes", 1_000_000), as_ticks("last", 7, 1_000_000)
     (600, 7)
     """
-    if isinstance(duration, int) and not isinstance(duration, bool):
+    if isinstance(duration, int):
         if duration < 0:
             raise ParameterError(f"{name}={duration} ticks", "give 0 or more")
         return duration

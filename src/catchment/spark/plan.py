@@ -73,7 +73,9 @@ class Plan:
     by: tuple[StructField, ...]
     time: str | None
     tick: int
-    """Microseconds; 0 where the column of times is integers, which are ticks already."""
+    """Microseconds."""
+    counted: bool
+    """Whether the column of times counts ticks already, instead of microseconds."""
     measures: tuple[Measure, ...]
     named: bool
     """Whether the result says which measure a sketch is of."""
@@ -104,6 +106,7 @@ class Plan:
         length = microseconds("tick", tick)
         if length < 1:
             raise ParameterError(f"tick={tick!r}", "give at least one microsecond")
+        counted = True
         projected: dict[str, Column] = {field.name: sql.col(_quoted(field.name)) for field in groups}
         if len(projected) < len(groups) or "part" in projected or (named and "name" in projected):
             raise ParameterError(
@@ -115,19 +118,18 @@ class Plan:
                 raise TimeError(f"no time for {needs[0]}", "give time=, a column of timestamps or of integers")
         else:
             kind = _field(schema, "time", time).dataType
-            if isinstance(kind, IntegralType):
-                length = 0
-            elif not isinstance(kind, TimestampType | TimestampNTZType):
+            counted = isinstance(kind, IntegralType)
+            if not counted and not isinstance(kind, TimestampType | TimestampNTZType):
                 raise TimeError(
                     f"the time column {time} is of type {kind.simpleString()}",
                     "give timestamps, or integers that count ticks; cast it, for instance with to_timestamp",
                 )
             column = sql.col(_quoted(time))
-            projected["time:"] = column.cast("bigint") if length == 0 else sql.unix_micros(column.cast("timestamp"))
+            projected["time:"] = column.cast("bigint") if counted else sql.unix_micros(column.cast("timestamp"))
         measures = []
         for name, each in wanted.items():
             measures.append(_measure(schema, name, each, projected))
-        plan = cls(groups, time, length, tuple(measures), named)
+        plan = cls(groups, time, length, counted, tuple(measures), named)
         return plan, df.select(*(column.alias(name) for name, column in projected.items()))
 
     def unhashed(self) -> Plan:

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, IntegralType, StringType, TimestampNTZType, TimestampType
 
@@ -65,11 +63,11 @@ def plain_scan(df: DataFrame, plan: Plan) -> Scan | str:
     if isinstance(relation, str):
         return relation
     paths = []
-    for uri in df.inputFiles():
-        parsed = urlparse(uri)
-        if parsed.scheme not in ("file", "") or parsed.netloc:
-            return f"{parsed.scheme}: files are read by Spark"
-        paths.append(unquote(parsed.path))
+    for name in df.inputFiles():
+        uri = df.sparkSession._jvm.java.net.URI(name)  # type: ignore[union-attr]
+        if uri.getScheme() not in ("file", None):
+            return f"{uri.getScheme()}: files are read by Spark"
+        paths.append(uri.getPath())
     columns = {field.name: field.name for field in plan.by}
     if plan.time is not None:
         columns["time:"] = plan.time
@@ -91,8 +89,8 @@ def plain_scan(df: DataFrame, plan: Plan) -> Scan | str:
     return Scan(_shared_out(units, TASKS_A_CORE * cores), tuple((name, place) for place, name in columns.items()))
 
 
-def _relation(df: DataFrame) -> JavaObject | str:
-    """The relation of a plan that is a scan of Parquet files and nothing more."""
+def _relation(df: DataFrame) -> Any:
+    """The JVM's relation of a plan that is a scan of Parquet files and nothing more, or why it is not."""
     if not hasattr(df, "_jdf"):
         return "Spark Connect keeps the plan to itself"
     node = df._jdf.queryExecution().optimizedPlan()
@@ -112,7 +110,7 @@ def _relation(df: DataFrame) -> JavaObject | str:
     return relation
 
 
-def _kind(node: JavaObject) -> str:
+def _kind(node: Any) -> str:
     name: str = node.getClass().getSimpleName()
     return name.removesuffix("$")
 

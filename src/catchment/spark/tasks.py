@@ -119,7 +119,7 @@ def _ticks(plan: Plan, times: pa.ChunkedArray | None, count: int) -> NDArray[np.
     if times is None:
         return np.zeros(count, dtype=np.int64)
     numbers = times.cast(pa.int64()).to_numpy()
-    ticks = numbers // plan.tick if plan.tick > 1 else numbers
+    ticks = numbers if plan.counted else numbers // plan.tick
     return np.ascontiguousarray(ticks, dtype=np.int64)
 
 
