@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
 
 from catchment.answer import Answer, Ranking
@@ -22,7 +23,6 @@ from catchment.spark.answers import (
 
 pytestmark = pytest.mark.spark
 
-SCALAR = ArrowUDFType.SCALAR
 PARTIAL = Answer(7, 5, math.inf, 0.99, 0.1, window=(-60, 0), sites=("north", "süd"), missing=("east",))
 PLAIN = Answer(math.nan, -math.inf, 2.5, 1.0, 0.0)
 PAIR = Answer(np.array([3, 4]), np.array([2, 3]), np.array([3.0, math.inf]), 0.95, 0.2, window=(1, 2), sites=("a",))
@@ -66,11 +66,17 @@ def test_rankings() -> None:
     assert len(rankings_to_arrow([])) == 0
 
 
+def _answers(ids: pa.Array) -> pa.Array:
+    return answers_to_arrow([PARTIAL if number.as_py() else None for number in ids])
+
+
+def _rankings(ids: pa.Array) -> pa.Array:
+    return rankings_to_arrow([Ranking((number.as_py(), "b"), PAIR) for number in ids])
+
+
 def test_they_cross_into_spark(spark: Any) -> None:
-    answer = arrow_udf(lambda ids: answers_to_arrow([PARTIAL if i.as_py() else None for i in ids]), ANSWER_TYPE, SCALAR)
-    ranking = arrow_udf(
-        lambda ids: rankings_to_arrow([Ranking((i.as_py(), "b"), PAIR) for i in ids]), RANKING_TYPE, SCALAR
-    )
+    answer = arrow_udf(_answers, ANSWER_TYPE)  # type: ignore[call-overload]  # Spark reads the kind off the hints
+    ranking = arrow_udf(_rankings, RANKING_TYPE)  # type: ignore[call-overload]
     nothing, found = spark.range(2).select(answer("id").alias("a"), ranking("id").alias("r")).orderBy("r").collect()
     assert nothing.a is None
     assert found.a.asDict() == answers_to_arrow([PARTIAL]).to_pylist()[0]

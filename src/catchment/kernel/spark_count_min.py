@@ -1,10 +1,10 @@
 """Spark's own Count-Min sketch, `org.apache.spark.util.sketch.CountMinSketchImpl`: where a key is, to the bit.
 
 An integer is multiplied by a number of the row, folded to 31 bits and taken modulo the width; there is no addend, so
-that 0 is in column 0 of every row. A string or binary is hashed twice by Spark's Murmur3, the second time with the first
-hash as the seed, and row i takes column |h1 + i h2| mod width, in 32 bits that wrap around. Spark's Murmur3 feeds each
-byte of the tail as a whole signed word, and so differs from the published one (A. Appleby, MurmurHash3_x86_32) where the
-length is not a multiple of four.
+that 0 is in column 0 of every row. A string or binary is hashed twice by Spark's Murmur3, the second time with the
+first hash as the seed, and row i takes column |h1 + i h2| mod width, in 32 bits that wrap around. Spark's Murmur3 feeds
+each byte of the tail as a whole signed word, and so differs from the published one (A. Appleby, MurmurHash3_x86_32)
+where the length is not a multiple of four.
 """
 
 from __future__ import annotations

@@ -4,14 +4,15 @@
 |---|---|---|
 | `hll_sketch_agg` | `hll_answer` | `hll_sketch_estimate_with_error_bounds` |
 | `theta_sketch_agg` | `theta_answer` | `theta_sketch_estimate_with_error_bounds` |
-| `tuple_sketch_agg_double`, `…_integer` | `tuple_answer` | `tuple_sketch_estimate_…_with_error_bounds` |
-| `kll_sketch_agg_bigint`, `…_float`, `…_double` | `kll_quantile_answer` | `kll_sketch_get_quantile_…_with_error_bounds` |
+| `tuple_sketch_agg_…` | `tuple_answer` | `tuple_sketch_estimate_…_with_error_bounds` |
+| `kll_sketch_agg_…` | `kll_quantile_answer` | `kll_sketch_get_quantile_…_with_error_bounds` |
 | | `kll_rank_answer` | `kll_sketch_get_rank_…_with_error_bounds` |
 | `approx_top_k_accumulate`, `…_combine` | `items_ranking` | `approx_top_k_estimate_with_error_bounds` |
-| `count_min_sketch` | `SparkCountMin` | `count_min_sketch_estimate`, `…_with_error_bounds`, `count_min_sketch_union_agg` |
+| `count_min_sketch` | `SparkCountMin` | `count_min_sketch_estimate`, `count_min_sketch_estimate_with_error_bounds` |
+| | `SparkCountMin.merge` | `count_min_sketch_union_agg` |
 
-All of them are Column functions as well. `approx_top_k` and its parts, which Spark has in SQL only, are Python functions
-here.
+All of them are functions of columns as well. `approx_top_k` and its parts, which Spark has in SQL only, are Python
+functions here.
 """
 
 from __future__ import annotations

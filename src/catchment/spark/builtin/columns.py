@@ -1,7 +1,7 @@
 """The bounds as functions of Spark columns and of SQL.
 
-Each is an Arrow UDF over whole batches. A sketch that is NULL, or any other argument that is, gives NULL. Bytes that are no
-such sketch end the query with the `BytesError`, which names the cure.
+Each is an Arrow UDF over whole batches. A sketch that is NULL, or any other argument that is, gives NULL. Bytes that
+are no such sketch end the query with the `BytesError`, which names the cure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.functions import col, lit
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import BinaryType, DataType, LongType
 
 from catchment.answer import Answer, Ranking
@@ -131,8 +131,8 @@ def register_builtin(spark: SparkSession) -> None:
         register_builtin(spark)
         spark.sql("SELECT hll_sketch_estimate_with_error_bounds(hll_sketch_agg(user)) FROM visits")
 
-    delta, and k of `approx_top_k_estimate_with_error_bounds`, are an optional last argument. KLL and Tuple functions have
-    their kind in the name, as Spark's have: `kll_sketch_get_rank_bigint_with_error_bounds`,
+    delta, and k of `approx_top_k_estimate_with_error_bounds`, are an optional last argument. KLL and Tuple functions
+    have their kind in the name, as Spark's have: `kll_sketch_get_rank_bigint_with_error_bounds`,
     `tuple_sketch_estimate_integer_with_error_bounds`.
     """
     for name in _functions():
@@ -155,9 +155,9 @@ def _functions() -> dict[str, Any]:
         "hll_sketch_estimate_with_error_bounds": _by_row(_hll, ANSWER_TYPE),
         "theta_sketch_estimate_with_error_bounds": _by_row(_theta, ANSWER_TYPE),
         "approx_top_k_estimate_with_error_bounds": _by_row(items_ranking, RANKING_TYPE),
-        "count_min_sketch_estimate": _scalar(_count_min_values, LongType()),
-        "count_min_sketch_estimate_with_error_bounds": _scalar(_count_min_answers, ANSWER_TYPE),
-        "count_min_sketch_union_agg": arrow_udf(_count_min_union, BinaryType(), ArrowUDFType.GROUPED_AGG),
+        "count_min_sketch_estimate": _udf(_count_min_values, LongType()),
+        "count_min_sketch_estimate_with_error_bounds": _udf(_count_min_answers, ANSWER_TYPE),
+        "count_min_sketch_union_agg": _udf(_count_min_union, BinaryType()),
     }
     for kind in ("double", "integer"):
         functions[f"tuple_sketch_estimate_{kind}_with_error_bounds"] = _by_row(_tuple_of(kind), ANSWER_TYPE)
@@ -167,8 +167,9 @@ def _functions() -> dict[str, Any]:
     return functions
 
 
-def _scalar(function: Callable[..., pa.Array], type_: DataType) -> Any:
-    return arrow_udf(function, type_, ArrowUDFType.SCALAR)  # type: ignore[call-overload]
+def _udf(function: Callable[..., Any], type_: DataType) -> Any:
+    """Arrays to an array is a scalar function, arrays to anything else an aggregate: Spark reads it off the hints."""
+    return arrow_udf(function, type_)  # type: ignore[call-overload]
 
 
 def _by_row(answer: Callable[..., Answer | Ranking | None], type_: DataType) -> Any:
@@ -179,7 +180,7 @@ def _by_row(answer: Callable[..., Answer | Ranking | None], type_: DataType) -> 
         rows = zip(*(column.to_pylist() for column in columns), strict=True)
         return to_arrow([None if any(value is None for value in row) else answer(*row) for row in rows])
 
-    return _scalar(answers, type_)
+    return _udf(answers, type_)
 
 
 def _hll(blob: bytes, delta: Any = _DELTA) -> Answer:

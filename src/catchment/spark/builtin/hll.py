@@ -38,6 +38,8 @@ def hll_answer(blob: bytes, *, delta: float = 0.05) -> Answer:
 
     Parameters
     ----------
+    blob
+        The bytes of the column.
     delta
         The probability of failure, 0.0027 or more.
 

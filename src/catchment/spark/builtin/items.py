@@ -1,9 +1,9 @@
 """Bounds for `approx_top_k_accumulate` and `approx_top_k_combine`: which items, and how often at least and at most?
 
-The state of both is a struct: `sketch` BINARY, `maxItemsTracked` INT, `itemDataType` (always NULL, it only has the type
-of the items in some versions) and `itemDataTypeDDL` STRING such as "item BIGINT NOT NULL". `sketch` holds an ItemsSketch
-of DataSketches, followed by the number of nulls, 8 bytes, big-endian; how an item is written depends on its type.
-It is read here, in arrays, since booleans are written as bits together and the library reads an item at a time.
+The state of both is a struct: `sketch` BINARY, `maxItemsTracked` INT, `itemDataType` of the type of the items and always
+NULL, and `itemDataTypeDDL` STRING such as "item BIGINT NOT NULL". `sketch` holds an ItemsSketch of DataSketches,
+followed by the number of nulls, 8 bytes, big-endian; how an item is written depends on its type. It is read here, in
+arrays, since booleans are written as bits together and the library reads an item at a time.
 """
 
 from __future__ import annotations
@@ -37,12 +37,17 @@ _DECIMAL_BYTES = 16
 def items_ranking(state: Any, k: int = 5) -> Ranking:
     """The k items that were counted most often, each with the least and the most that its true count can be.
 
-    **Guarantee.** Always true (confidence 1), whatever was merged: an item's count is between `low` and `high`, and an
-    item that is not tracked occurred at most `high - low` times. `value` is what `approx_top_k_estimate` gives, which is
-    `high`. `epsilon` is the share of all rows that the error stays below: 3.5 divided by the size of the sketch, or what
-    it really is where smaller sketches were combined into it. Unlike `approx_top_k_estimate`, which leaves out items
-    that could be in the list by mistake, and so may give an empty list, this gives them with their bounds. Nulls are
-    counted exactly, and are an item (None).
+    **Guarantee.** Always true (confidence 1), over the rows that the state has not forgotten: an item's count is
+    between `low` and `high`, and an item that is not tracked occurred at most as often as the note says. `value` is
+    what `approx_top_k_estimate` gives, which is `high`. `epsilon` is the share of the rows that the error stays below:
+    3.5 divided by the size of the sketch, or what it really is where smaller sketches were combined into it. Unlike
+    `approx_top_k_estimate`, which leaves out items that could be in the list by mistake, and so may give an empty list,
+    this gives them with their bounds. Nulls are counted exactly, and are an item (None).
+
+    **What Spark forgets.** A partial sketch whose counters have all just been taken away, which happens to small
+    sketches of items that are all rare, is written by the DataSketches library as an empty one, without its rows and
+    its error. What it had seen of an item, at most epsilon times its rows, is then missing from `high`. Track
+    several times as many items as there are heavy ones, and it does not happen.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Bounds for `kll_sketch_agg_bigint`, `…_float` and `…_double`: quantiles and ranks.
 
-The bytes are read here and not by the DataSketches library: its Python package has no sketch of 64-bit integers, and its
-reader ends the process on damaged bytes. What a KLL sketch holds is simple enough: values in levels, a value of level i
-standing for 2^i of them. The size of the error is asked of the library.
+The bytes are read here and not by the DataSketches library: its Python package has no sketch of 64-bit integers, and
+its reader ends the process on damaged bytes. What a KLL sketch holds is simple enough: values in levels, a value of
+level i standing for 2^i of them. The size of the error is asked of the library.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from catchment.sketch.checks import check_choice, check_fraction
 __all__ = ["KLL_KINDS", "kll_is_empty", "kll_quantile_answer", "kll_rank_answer"]
 
 KLL_KINDS = ("bigint", "float", "double")
-_TYPES = {"bigint": np.dtype("<i8"), "float": np.dtype("<f4"), "double": np.dtype("<f8")}
+_TYPES: dict[str, np.dtype[Any]] = {"bigint": np.dtype("<i8"), "float": np.dtype("<f4"), "double": np.dtype("<f8")}
 _FAMILY = 15
 _EMPTY, _SINGLE = 1, 4
 _DELTA = 0.01
@@ -70,11 +70,15 @@ def kll_quantile_answer(blob: bytes, rank: float, *, kind: str = "double", delta
     **Guarantee.** A sketch that never dropped a value is exact: its confidence is 1. Else the rank of what it gives is
     off by at most `epsilon` with probability 0.99, the one confidence that its authors publish: a fit to the 99th
     percentile of the largest error over all ranks, measured in thousands of trials, not proved. `low` and `high` are
-    the values at rank - epsilon and rank + epsilon; the smallest and the largest value are always exact. After merges of
-    different k the smallest k counts, and the bytes carry it.
+    the values at rank - epsilon and rank + epsilon; the smallest and the largest value are always exact. After merges
+    of different k the smallest k counts, and the bytes carry it.
 
     Parameters
     ----------
+    blob
+        The bytes of the column.
+    rank
+        From 0 to 1, the median being 0.5.
     kind
         "bigint", "float" or "double", as in the SQL name that made the sketch: the bytes do not tell.
     delta
