@@ -1,7 +1,7 @@
 """Bounds for `approx_top_k_accumulate` and `approx_top_k_combine`: which items, and how often at least and at most?
 
-The state of both is a struct: `sketch` BINARY, `maxItemsTracked` INT, `itemDataType` of the type of the items and always
-NULL, and `itemDataTypeDDL` STRING such as "item BIGINT NOT NULL". `sketch` holds an ItemsSketch of DataSketches,
+The state of both is a struct: `sketch` BINARY, `maxItemsTracked` INT, `itemDataType` of the type of the items (always
+NULL), and `itemDataTypeDDL` STRING such as "item BIGINT NOT NULL". `sketch` holds an ItemsSketch of DataSketches,
 followed by the number of nulls, 8 bytes, big-endian; how an item is written depends on its type. It is read here, in
 arrays, since booleans are written as bits together and the library reads an item at a time.
 """
