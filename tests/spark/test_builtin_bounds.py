@@ -73,9 +73,7 @@ def test_hll(frame: Any, streams: list[Any], size: int) -> None:
     for way, blobs in both(frame, F.hll_sketch_agg("key", size), F.hll_union_agg("sketch")).items():
         for delta in DELTAS:
             answers = [hll_answer(bytes(blob), delta=delta) for blob in blobs]
-            missed = sum(
-                not answer.holds(np.unique(keys).size) for answer, keys in zip(answers, streams, strict=True)
-            )
+            missed = sum(not answer.holds(np.unique(keys).size) for answer, keys in zip(answers, streams, strict=True))
             assert missed <= failures_allowed(STREAMS, delta), (way, delta)
             assert {answer.confidence for answer in answers} == {1 - delta}
             off = [abs(a.value / np.unique(keys).size - 1) for a, keys in zip(answers, streams, strict=True)]
@@ -93,9 +91,7 @@ def test_theta(frame: Any, streams: list[Any]) -> None:
     for way, blobs in both(frame, F.theta_sketch_agg("key", 6), F.theta_union_agg("sketch", 6)).items():
         for delta in DELTAS:
             answers = [theta_answer(bytes(blob), delta=delta) for blob in blobs]
-            missed = sum(
-                not answer.holds(np.unique(keys).size) for answer, keys in zip(answers, streams, strict=True)
-            )
+            missed = sum(not answer.holds(np.unique(keys).size) for answer, keys in zip(answers, streams, strict=True))
             assert missed <= failures_allowed(STREAMS, delta), (way, delta)
             assert all(answer.low < answer.value < answer.high for answer in answers)
 
@@ -172,10 +168,11 @@ def test_items(frame: Any, streams: list[Any], tracked: int) -> None:
         for state, keys in zip(states, streams, strict=True):
             truth = Counter(keys.tolist())
             ranking = items_ranking(state, k=10**6)
-            unseen = ranking.answers.high - ranking.answers.low  # type: ignore[operator]
+            tracked_keys = set(ranking.keys)
+            unseen = np.asarray(ranking.answers.high) - ranking.answers.low
             for key, answer in ranking:
                 assert answer.holds(truth[key])
-            most = max((count for key, count in truth.items() if key not in ranking.keys), default=0)
+            most = max((count for key, count in truth.items() if key not in tracked_keys), default=0)
             assert most <= unseen.max()
             assert unseen.max() <= ranking.answers.epsilon * EVENTS
 
@@ -205,9 +202,9 @@ def test_count_min(frame: Any, streams: list[Any], text: bool) -> None:
 
 def test_confidence_that_no_sketch_of_spark_has() -> None:
     for answer in (hll_answer, theta_answer, tuple_answer):
-        with pytest.raises(ParameterError, match="0.0027"):
+        with pytest.raises(ParameterError, match=r"0\.0027"):
             answer(b"", delta=0.001)
-    with pytest.raises(ParameterError, match="0.99"):
+    with pytest.raises(ParameterError, match=r"0\.99"):
         kll_quantile_answer(b"", 0.5, delta=0.001)
     with pytest.raises(QueryError, match="from 0 to 1"):
         kll_quantile_answer(b"", 1.5)

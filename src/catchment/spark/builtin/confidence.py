@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-from catchment.errors import ParameterError
+from catchment.answer import Answer
+from catchment.errors import DamagedBytesError, ParameterError
 from catchment.sketch.checks import check_fraction
 
-__all__ = ["standard_deviations"]
+__all__ = ["plausible", "standard_deviations"]
 
 _MOST = 3
 
@@ -30,3 +31,10 @@ def standard_deviations(delta: float) -> int:
     raise ParameterError(
         f"delta={delta!r}", "the library knows bounds of up to 3 standard deviations: give 0.0027 or more"
     )
+
+
+def plausible(answer: Answer) -> Answer:
+    """The answer, refused where it contradicts itself: sketches without a checksum show their damage there."""
+    if not 0 <= answer.low <= answer.value <= answer.high < math.inf:
+        raise DamagedBytesError(f"a sketch that gives {answer}")
+    return answer

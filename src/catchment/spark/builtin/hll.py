@@ -13,7 +13,7 @@ from datasketches import hll_sketch
 
 from catchment.answer import Answer
 from catchment.errors import DamagedBytesError, UnknownFormatError
-from catchment.spark.builtin.confidence import standard_deviations
+from catchment.spark.builtin.confidence import plausible, standard_deviations
 
 __all__ = ["hll_answer"]
 
@@ -54,12 +54,14 @@ def hll_answer(blob: bytes, *, delta: float = 0.05) -> Answer:
         sketch = hll_sketch.deserialize(bytes(blob))
     except (ValueError, IndexError, RuntimeError) as problem:
         raise DamagedBytesError(f"an HLL sketch that cannot be read ({problem})") from None
-    return Answer(
-        value=sketch.get_estimate(),
-        low=sketch.get_lower_bound(deviations),
-        high=sketch.get_upper_bound(deviations),
-        confidence=1 - delta,
-        epsilon=deviations * _RELATIVE_ERROR / 2 ** (sketch.lg_config_k / 2),
+    return plausible(
+        Answer(
+            value=sketch.get_estimate(),
+            low=sketch.get_lower_bound(deviations),
+            high=sketch.get_upper_bound(deviations),
+            confidence=1 - delta,
+            epsilon=deviations * _RELATIVE_ERROR / 2 ** (sketch.lg_config_k / 2),
+        )
     )
 
 

@@ -145,6 +145,8 @@ def _read(blob: bytes, kind: str) -> _Kll:
     if k < m or m != 8:
         raise DamagedBytesError(f"a KLL sketch with k={k} and m={m}")
     if flags & _EMPTY:
+        if len(blob) != 8:
+            raise DamagedBytesError(f"{len(blob)} bytes for an empty KLL sketch")
         raise QueryError("an empty KLL sketch has no quantiles", "leave out groups without values")
     if flags & _SINGLE:
         if len(blob) != 8 + dtype.itemsize:

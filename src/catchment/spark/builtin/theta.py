@@ -15,7 +15,7 @@ from datasketches import compact_theta_sketch
 from catchment.answer import Answer
 from catchment.errors import DamagedBytesError, UnknownFormatError
 from catchment.sketch.checks import check_choice
-from catchment.spark.builtin.confidence import standard_deviations
+from catchment.spark.builtin.confidence import plausible, standard_deviations
 
 __all__ = ["theta_answer", "tuple_answer"]
 
@@ -54,12 +54,14 @@ def theta_answer(blob: bytes, *, delta: float = 0.05) -> Answer:
     except (ValueError, IndexError, RuntimeError) as problem:
         raise DamagedBytesError(f"a Theta sketch that cannot be read ({problem})") from None
     held = max(sketch.num_retained - 1, 1)
-    return Answer(
-        value=sketch.get_estimate(),
-        low=sketch.get_lower_bound(deviations),
-        high=sketch.get_upper_bound(deviations),
-        confidence=1 - delta,
-        epsilon=deviations / math.sqrt(held) if sketch.is_estimation_mode() else 0.0,
+    return plausible(
+        Answer(
+            value=sketch.get_estimate(),
+            low=sketch.get_lower_bound(deviations),
+            high=sketch.get_upper_bound(deviations),
+            confidence=1 - delta,
+            epsilon=deviations / math.sqrt(held) if sketch.is_estimation_mode() else 0.0,
+        )
     )
 
 
@@ -68,19 +70,15 @@ def tuple_answer(blob: bytes, *, kind: str = "double", delta: float = 0.05) -> A
 
     The guarantee is that of `theta_answer`.
     """
+    standard_deviations(delta)
     width = 8 + _SUMMARY_BYTES[check_choice("kind", kind, tuple(_SUMMARY_BYTES))]
-    words, serial, family, flags = _header(blob, "a Tuple sketch", "tuple_sketch_agg_" + kind)
-    if family != _TUPLE or serial != _PLAIN:
-        raise UnknownFormatError(
-            f"family {family}, version {serial} where a Tuple sketch has {_TUPLE} and {_PLAIN}",
-            f"give the column that tuple_sketch_agg_{kind} made",
-        )
+    words, _, flags = _header(blob, _TUPLE, (_PLAIN,), f"tuple_sketch_agg_{kind}")
     seed_hash = blob[6:8]
-    if flags & _EMPTY:
+    if flags & _EMPTY and len(blob) == 8:
         return theta_answer(bytes([1, _PLAIN, _THETA, 0, 0, 0x1E]) + seed_hash, delta=delta)
     count = 1 if words == 1 else struct.unpack_from("<I", blob, 8)[0]
     theta = struct.unpack_from("<q", blob, 16)[0] if words > 2 else _LARGEST_THETA
-    if not 1 <= words <= 3 or len(blob) != 8 * words + width * count or not 0 < theta <= _LARGEST_THETA:
+    if len(blob) != 8 * words + width * count or not 0 < theta <= _LARGEST_THETA:
         raise DamagedBytesError(f"{len(blob)} bytes for a Tuple sketch of {count} keys with {kind} summaries")
     rows = np.frombuffer(blob, dtype=np.uint8, offset=8 * words).reshape(count, width)
     hashes = np.ascontiguousarray(rows[:, :8]).view("<i8").ravel()
@@ -91,22 +89,23 @@ def tuple_answer(blob: bytes, *, kind: str = "double", delta: float = 0.05) -> A
     return theta_answer(header + np.sort(hashes).tobytes(), delta=delta)
 
 
-def _header(blob: bytes, what: str, maker: str) -> tuple[int, int, int, int]:
-    """Words of 8 bytes in the header, version, family, flags."""
-    if len(blob) < 8 or len(blob) < 8 * (words := blob[0] & 0x3F):
-        raise DamagedBytesError(f"{len(blob)} bytes, too few for the header of {what}: was it made by {maker}?")
-    return words, blob[1], blob[2], blob[5]
+def _header(blob: bytes, wanted: int, versions: tuple[int, ...], maker: str) -> tuple[int, int, int]:
+    """Words of 8 bytes in the header, version, flags."""
+    if len(blob) < 8:
+        raise DamagedBytesError(f"{len(blob)} bytes, and the header alone of what {maker} makes has 8")
+    words, serial, family, flags = blob[0] & 0x3F, blob[1], blob[2], blob[5]
+    if family != wanted or serial not in versions:
+        raise UnknownFormatError(
+            f"family {family}, version {serial}, where {maker} writes {wanted} and {versions[-1]}",
+            f"give the column that {maker}, or a union, intersection or difference of such sketches, made",
+        )
+    if not 1 <= words <= 3 or len(blob) < 8 * words:
+        raise DamagedBytesError(f"{len(blob)} bytes with a header of {words} words")
+    return words, serial, flags
 
 
 def _check(blob: bytes) -> None:
-    words, serial, family, flags = _header(blob, "a Theta sketch", "theta_sketch_agg")
-    if family != _THETA or serial not in (_PLAIN, _COMPRESSED):
-        raise UnknownFormatError(
-            f"family {family}, version {serial} where a Theta sketch has {_THETA} and {_PLAIN} or {_COMPRESSED}",
-            "give the column that theta_sketch_agg or a function of Theta sketches made",
-        )
-    if not 1 <= words <= 3:
-        raise DamagedBytesError(f"a Theta header of {words} words")
+    words, serial, flags = _header(blob, _THETA, (_PLAIN, _COMPRESSED), "theta_sketch_agg")
     size = _compressed_size(blob, words) if serial == _COMPRESSED else _plain_size(blob, words, flags)
     if len(blob) != size:
         raise DamagedBytesError(f"{len(blob)} bytes for a Theta sketch that takes {size}")
