@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -165,7 +166,7 @@ def test_top_k_in_python_is_that_of_sql(spark: Any) -> None:
 
 
 def test_parameters_are_checked_when_the_column_is_built(spark: Any) -> None:  # noqa: ARG001
-    for build in (
+    builds: list[Callable[[], object]] = [
         lambda: approx_top_k("key", 0),
         lambda: approx_top_k("key", 10, 5),
         lambda: approx_top_k_accumulate("key", 1_000_001),
@@ -177,6 +178,7 @@ def test_parameters_are_checked_when_the_column_is_built(spark: Any) -> None:  #
         lambda: tuple_sketch_estimate_with_error_bounds("tuple", kind="long"),
         lambda: kll_sketch_get_quantile_with_error_bounds("kll", 0.5, kind="int"),
         lambda: kll_sketch_get_rank_with_error_bounds("kll", 0.5, kind="decimal"),
-    ):
+    ]
+    for build in builds:
         with pytest.raises(ParameterError):
             build()
