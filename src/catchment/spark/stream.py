@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
 from catchment.errors import MergeError, ParameterError, TimeError
@@ -101,7 +101,7 @@ def sketch_stream(
         raise ParameterError(f"output={output!r}", f"choose one of {', '.join(OUTPUTS)}")
     if time is None:
         raise TimeError("a stream without times", "give time=, a column of timestamps or of integers")
-    provider = df.sparkSession.conf.get(_PROVIDER, "")
+    provider = df.sparkSession.conf.get(_PROVIDER) or ""
     if provider != _ROCKSDB:
         raise ParameterError(
             f"the state store {provider.split('.')[-1]}", f'spark.conf.set("{_PROVIDER}", "{_ROCKSDB}")'
