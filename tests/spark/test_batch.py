@@ -218,6 +218,7 @@ def test_a_time_in_the_future_is_a_time_like_any_other_in_a_batch(spark: Any) ->
         (InputError, "values='size'.*takes", {"values": "size"}),
         (InputError, "no keys", {"keys": None}),
         (InputError, "no values", {"using": ValueEstimator(0.1, 0.1)}),
+        (InputError, "sketch: no attributes", {"using": BottomK(0.1, by="pair")}),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_when_the_query_is_built(

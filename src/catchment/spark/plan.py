@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any
 
+import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import (
@@ -193,7 +195,7 @@ def _measure(schema: StructType, name: str, each: SketchOf, projected: dict[str,
         kind = _field(schema, role, column).dataType
         value = sql.col(_quoted(column))
         if role == "keys":
-            hashed = _hashes(each.using, column, kind) and "attributes" not in each.using.inputs
+            hashed = _hashes(each.using, column, kind) and each.attributes is None
         elif role == "attributes":
             _check_key(column, kind)
         elif not isinstance(kind, IntegralType):
@@ -207,17 +209,23 @@ def _measure(schema: StructType, name: str, each: SketchOf, projected: dict[str,
         # A null stays a null: Spark hashes it to the bare seed.
         projected[place] = sql.when(value.isNotNull(), sql.xxhash64(value)) if place.startswith("hash") else value
         inputs.append((role, place))
+    _rehearse(name, each.using, [role for role, _ in inputs])
     return Measure(name, each.using.to_bytes(), tuple(inputs), hashed)
 
 
 def _takes(using: Sketch) -> set[str]:
     """The columns that a sketch's update can take."""
-    takes = {role for role in using.inputs if role in _INPUTS}
-    prototype = getattr(using, "prototype", None)
-    weighed = using if prototype is None else prototype
-    if "weights" in (getattr(type(weighed).update, "__kwdefaults__", None) or {}):
-        takes.add("weights")
-    return takes
+    return set(_INPUTS) & set(signature(getattr(using, "prototype", using).update).parameters)
+
+
+def _rehearse(name: str, using: Sketch, roles: Iterable[str]) -> None:
+    """Update a copy with one event, so that the sketch itself says what it misses: no task need find out."""
+    one = np.ones(1, dtype=np.int64)
+    given = dict.fromkeys(roles, one) | ({"at": one} if isinstance(using, WindowSketch) else {})
+    try:
+        using.copy().update(**given)
+    except InputError as problem:
+        raise type(problem)(f"{name}: {problem.problem}", problem.cure) from None
 
 
 def _hashes(using: Sketch, column: str, kind: DataType) -> bool:
