@@ -1,0 +1,18 @@
+"""Where events come from: sources that Spark does not have, and what becomes of events that cannot be used.
+
+JSON, Parquet, CSV and Kafka are read by Spark itself; `split_bad` takes the bad rows out of any of them.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from catchment.spark.source.generator import EventSource
+
+__all__ = ["register_sources"]
+
+
+def register_sources(spark: SparkSession) -> None:
+    """Make the formats `catchment_events` and `wc98` known to this session; doing so again changes nothing."""
+    for source in (EventSource,):
+        spark.dataSource.register(source)
