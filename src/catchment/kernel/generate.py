@@ -127,9 +127,9 @@ def write_events(
         if burst_every > 0:
             since = at - start
             burst = since // burst_every
-            if since - burst * burst_every < burst_for:
-                if float(mixed(counter, draws[2]) >> _S11) * _UNIT < burst_share:
-                    drawn = ((mixed(np.uint64(burst), draws[3]) >> _S32) * keys) >> _S32
+            taken = float(mixed(counter, draws[2]) >> _S11) * _UNIT < burst_share
+            if taken and since - burst * burst_every < burst_for:
+                drawn = ((mixed(np.uint64(burst), draws[3]) >> _S32) * keys) >> _S32
 
         random = mixed(counter, draws[4])
         site[i] = ((random >> _S32) * sites) >> _S32

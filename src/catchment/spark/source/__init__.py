@@ -8,11 +8,12 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from catchment.spark.source.generator import EventSource
+from catchment.spark.source.wc98 import WebLogSource
 
 __all__ = ["register_sources"]
 
 
 def register_sources(spark: SparkSession) -> None:
     """Make the formats `catchment_events` and `wc98` known to this session; doing so again changes nothing."""
-    for source in (EventSource,):
+    for source in (EventSource, WebLogSource):
         spark.dataSource.register(source)

@@ -4,9 +4,9 @@
     batch = spark.read.format("catchment_events").options(seed=7, keys=1000, skew=1.1, events=10_000_000).load()
     stream = spark.readStream.format("catchment_events").options(seed=7, keys=1000, rate=50_000).load()
 
-Event n is a function of the recipe (`recipe.py` lists its options) and of n alone. Hence the offset of the stream is the
-number of events, a replay from a checkpoint gives the same rows, and so does a batch over the same range, whatever the
-number of partitions. Beside the recipe's options there are
+Event n is a function of the recipe (`recipe.py` lists its options) and of n alone. Hence the offset of the stream is
+the number of events, a replay from a checkpoint gives the same rows, and so does a batch over the same range, whatever
+the number of partitions. Beside the recipe's options there are
 
 - `events`: how many there are. A batch needs it; a stream without it never ends.
 - `first`: the number of the first event, 0 unless said otherwise; events run from `first` to `first + events`.
@@ -25,8 +25,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -79,7 +80,7 @@ class Plan:
         """The range in nearly equal parts, none empty."""
         count = min(self.partitions, end - start)
         cuts = [start + (end - start) * part // count for part in range(count + 1)] if count > 0 else []
-        return [EventRange(*pair) for pair in zip(cuts[:-1], cuts[1:], strict=True)]
+        return [EventRange(*pair) for pair in pairwise(cuts)]
 
     def read(self, part: EventRange) -> Iterator[pa.RecordBatch]:
         for first in range(part.start, part.end, BATCH_ROWS):
@@ -87,14 +88,14 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class EventRange(InputPartition):  # type: ignore[misc]  # Spark's classes have no types here
+class EventRange(InputPartition):
     """The events that one task makes."""
 
     start: int
     end: int
 
 
-class EventSource(DataSource):  # type: ignore[misc]
+class EventSource(DataSource):
     """`spark.read.format("catchment_events")` and `spark.readStream.format("catchment_events")`."""
 
     @classmethod
@@ -118,15 +119,13 @@ class EventSource(DataSource):  # type: ignore[misc]
 
     def _plan(self, schema: StructType) -> Plan:
         plan = Plan.from_options(self.options)
-        wanted = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in schema.fields)
-        if wanted != plan.recipe.ddl.replace("STRING", "string").replace("TIMESTAMP", "timestamp").replace(
-            "BIGINT", "bigint"
-        ):
+        wanted = ", ".join(f"{field.name} {field.dataType.simpleString().upper()}" for field in schema.fields)
+        if wanted != plan.recipe.ddl:
             raise ParameterError(f"the schema {wanted}", f"leave the schema out; it is {plan.recipe.ddl}")
         return plan
 
 
-class EventReader(DataSourceReader):  # type: ignore[misc]
+class EventReader(DataSourceReader):
     """A batch over events `first` to `first + events`."""
 
     def __init__(self, plan: Plan) -> None:
@@ -136,17 +135,17 @@ class EventReader(DataSourceReader):  # type: ignore[misc]
         # Spark takes no partitions for one unknown partition, so an empty range says that it is empty.
         return self.plan.split(self.plan.first, self.plan.last) or [EventRange(self.plan.first, self.plan.first)]
 
-    def read(self, partition: EventRange) -> Iterator[pa.RecordBatch]:
-        return self.plan.read(partition)
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self.plan.read(cast(EventRange, partition))
 
 
 @dataclass
-class EventStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class EventStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream whose offset is the number of events: `{"events": n}`."""
 
     plan: Plan
     _everything_is_there: bool = False
-    _since: tuple[int, float] | None = field(default=None)
+    _since: tuple[int, float] | None = None
     """The offset at which this run of the query began, and when."""
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -176,8 +175,8 @@ class EventStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[EventRange]:
         return self.plan.split(start["events"], end["events"])
 
-    def read(self, partition: EventRange) -> Iterator[pa.RecordBatch]:
-        return self.plan.read(partition)
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self.plan.read(cast(EventRange, partition))
 
     def _there(self, begin: int) -> int:
         """The number after the newest event that has come."""

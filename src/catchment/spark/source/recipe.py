@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -161,9 +160,7 @@ def _texts(prefix: str, names: int, numbers: NDArray[np.int64], there: NDArray[n
     numbered_texts(np.frombuffer(prefix.encode(), dtype=np.uint8), digits, numbers, data)
     offsets = np.arange(0, (numbers.size + 1) * width, width, dtype=np.int32)
     bitmap = None if there is None else pa.py_buffer(there)
-    return pa.Array.from_buffers(
-        pa.string(), numbers.size, [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )
+    return pa.Array.from_buffers(pa.string(), numbers.size, [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 @lru_cache(maxsize=4)
