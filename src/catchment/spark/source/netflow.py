@@ -43,6 +43,9 @@ def read_netflow(spark: SparkSession, path: str, *, stream: bool = False, time_z
     file, and null where it could not be read: `split_bad(flows, FLOW_CHECKS)` takes it to the dead letters. The first
     line of each file is its header and must name the columns in the order of `NETFLOW_FILE`.
 
+    Spark parses only the columns that a query uses and finds a line corrupt in those alone; what `split_bad` gives does
+    not depend on that.
+
     - `stream`: follow a folder instead of reading what is there; the path is then that of a folder.
     - `time_zone`: the files say local times without a zone; this is the zone.
     """
@@ -59,8 +62,6 @@ def read_netflow(spark: SparkSession, path: str, *, stream: bool = False, time_z
             timeZone=time_zone,
             ignoreLeadingWhiteSpace=True,
             ignoreTrailingWhiteSpace=True,
-            # With pruning, which lines are malformed would depend on the columns that a query happens to use.
-            columnPruning=False,
         )
         .load(path)
     )
