@@ -26,7 +26,7 @@ def events(first: int, count: int, **chosen: Any) -> dict[str, Any]:
     """The columns of a range, null flags unpacked."""
     asked = PLAIN | chosen
     names = ("site", "time", "key", "value")
-    columns = {name: np.full(count, -1, dtype=np.int64) for name in names}
+    columns: dict[str, Any] = {name: np.full(count, -1, dtype=np.int64) for name in names}
     bitmaps = [np.full((count + 7) // 8, 255, dtype=np.uint8) for _ in range(2)]
     day = np.linspace(0, DAY, 65)
     nulls = write_events(
