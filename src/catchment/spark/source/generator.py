@@ -6,7 +6,8 @@
 
 Event n is a function of the recipe (`recipe.py` lists its options) and of n alone. Hence the offset of the stream is
 the number of events, a replay from a checkpoint gives the same rows, and so does a batch over the same range, whatever
-the number of partitions. Beside the recipe's options there are
+the number of partitions. A checkpoint holds that number and not the recipe: restart a query with the options it had.
+Beside the recipe's options there are
 
 - `events`: how many there are. A batch needs it; a stream without it never ends.
 - `first`: the number of the first event, 0 unless said otherwise; events run from `first` to `first + events`.
