@@ -1,0 +1,49 @@
+"""Call every sketch once, so that numba has compiled its kernels: `python -m catchment.spark.warm`.
+
+What is called is what executors do with sketches: take in numbers and texts, merge, write and read bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from catchment.errors import KeyTypeError
+from catchment.sketch.base import Sketch
+from catchment.window.ecm import ECMSketch
+from catchment.window.grid_sketch import COUNTERS
+
+__all__ = ["warm"]
+
+_EVENTS = 64
+
+
+def warm() -> None:
+    """Compile what is not in the kernel cache yet; seconds if nothing is missing, a minute if everything is."""
+    for kind in [kind for family, kind in sorted(Sketch._families.items()) if family < 192]:
+        for parameters in _parameters(kind):
+            for keys in (np.arange(_EVENTS), pa.array([f"key {n}" for n in range(_EVENTS)])):
+                _exercise(kind, parameters, keys)
+
+
+def _parameters(kind: type[Sketch]) -> list[dict[str, Any]]:
+    counters = COUNTERS if kind is ECMSketch else ()
+    return [dict(kind.example) | {"counter": counter} for counter in counters] or [dict(kind.example)]
+
+
+def _exercise(kind: type[Sketch], parameters: dict[str, Any], keys: Any) -> None:
+    arrays = {"at": np.arange(_EVENTS), "values": np.arange(1, _EVENTS + 1), "attributes": np.arange(_EVENTS)}
+    sketch = kind(**parameters)
+    try:
+        sketch.update(
+            *([keys] if "keys" in kind.inputs else []), **{name: arrays[name] for name in kind.inputs if name != "keys"}
+        )
+    except KeyTypeError:  # a sketch of ranges takes numbers only
+        return
+    kind.merge([sketch, kind.from_bytes(sketch.to_bytes())]).to_bytes()
+
+
+if __name__ == "__main__":
+    warm()
