@@ -25,8 +25,24 @@ run: setup ## run the main job: catchment demo
 	@$(BIN)/catchment demo
 
 .PHONY: test
-test: setup ## run every test (needs a Java 17+ runtime for the Spark ones)
+test: setup ## run every test (those of Kafka after make kafka)
 	@$(BIN)/python -m pytest $(TEST_ARGS)
+
+# Outside the repository, so that clones share it; the tests look there. Maven says each file that it fetches.
+KAFKA := $(or $(CATCHMENT_KAFKA),$(HOME)/.cache/catchment/kafka)
+KAFKA_STAMP := $(KAFKA)/$(shell cksum < tests/spark/kafka/pom.xml | cut -d' ' -f1)
+
+$(KAFKA_STAMP):
+	@command -v mvn > /dev/null || { echo "Maven is needed to fetch Kafka: install a system package such as maven"; exit 1; }
+	@echo "fetching Kafka's connector and broker to $(KAFKA): about 55 MB"
+	@rm -rf "$(KAFKA)" && mkdir -p "$(KAFKA)"
+	@for part in connector broker; do mvn --batch-mode --file tests/spark/kafka/pom.xml --activate-profiles $$part \
+	  dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$(KAFKA)/$$part" \
+	  | grep --line-buffered -E '^Downloaded|ERROR|BUILD' || exit 1; test -d "$(KAFKA)/$$part" || exit 1; done
+	@touch $@
+
+.PHONY: kafka
+kafka: $(KAFKA_STAMP) ## fetch what the Kafka tests run on (needs Maven)
 
 .PHONY: check
 check: setup ## ruff and mypy strict

@@ -50,7 +50,6 @@ _EVERYWHERE = {
     "spark.python.worker.reuse": "true",  # a new worker spends two seconds on imports and kernels
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
     "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={_QUIET}"',
 }
 
@@ -103,16 +102,17 @@ def session(master: str = "local[2]", app: str = "catchment", config: Mapping[st
         raise ParameterError(
             f"master={master!r}, but this process has a session on {running.master!r}", "stop() that session first"
         )
-    wanted = settings(**{"spark.master": master, "spark.app.name": app} | together(ship(master), config or {}))
+    named = {"spark.master": master, "spark.app.name": app}
+    wanted = settings(**named | dict(config or {}))
     environment = {"PYSPARK_PYTHON": wanted["spark.pyspark.python"]}
     if SparkContext._gateway is None:
         environment["JAVA_HOME"] = str(java_home())
     with _environment(environment):
-        conf = SparkConf(loadDefaults=False).setAll(list(wanted.items()))
         if running is None:
-            _knock(master, conf)
+            _knock(master, wanted)  # before anything is packed, which takes longer
+            wanted = settings(**named | together(ship(master), config or {}))
         try:
-            return SparkSession.builder.config(conf=conf).getOrCreate()
+            return SparkSession.builder.config(map=wanted).getOrCreate()
         except (Py4JError, PySparkException) as problem:
             if is_local(master):
                 raise
@@ -138,12 +138,12 @@ def _environment(names: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _knock(master: str, conf: SparkConf) -> None:
+def _knock(master: str, wanted: Mapping[str, str]) -> None:
     """Fail now if nobody listens at the master's address: Spark itself tries for a minute before it says so."""
     addresses = _addresses(master)
     if not addresses:
         return
-    SparkContext._ensure_initialized(conf=conf)
+    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(wanted.items())))
     java = SparkContext._jvm.java.net
     refusals = []
     for host, port in addresses:

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import importlib.util
 import json
 import platform
+import py_compile
 import re
 import subprocess
 import sys
@@ -35,7 +37,8 @@ _ARCHIVES, _PATH = "spark.archives", "spark.executorEnv.PYTHONPATH"
 _JOINED_BY = {_ARCHIVES: ",", _PATH: ":"}
 _CODE_FOLDER, _LIBRARIES_FOLDER = "catchment_code", "catchment_libraries"
 _NOT_AT_RUN_TIME = {"tests", "include"}
-_SOURCES_OF_BINARIES = {".h", ".hpp", ".pxd", ".pxi", ".pyx", ".a"}
+_NOT_PACKED = {".h", ".hpp", ".pxd", ".pxi", ".pyx", ".a", ".pyc"}
+_TRUSTED = py_compile.PycInvalidationMode.UNCHECKED_HASH
 _WARM_SECONDS = 600
 
 
@@ -102,7 +105,7 @@ def _distributions(names: tuple[str, ...]) -> dict[str, importlib.metadata.Distr
 
 def _run_time(library: importlib.metadata.Distribution) -> Iterator[importlib.metadata.PackagePath]:
     for file in library.files or []:
-        if ".." not in file.parts and not _NOT_AT_RUN_TIME & set(file.parts) and file.suffix not in _SOURCES_OF_BINARIES:
+        if ".." not in file.parts and not _NOT_AT_RUN_TIME & set(file.parts) and file.suffix not in _NOT_PACKED:
             yield file
 
 
@@ -133,7 +136,16 @@ def _compiled_kernels() -> dict[str, Path]:
 
 
 def _pack(place: Path, files: Mapping[str, Path]) -> None:
+    """Put the files into one archive, and the byte code of each source beside it: it saves each executor seconds.
+
+    The byte code is trusted without a look at the source's date, as both were packed together.
+    """
+    scratch = place.with_name("byte-code")
     # Level 1: the libraries shrink to 36 % in 8 s; higher levels take minutes for a few percent more.
     with tarfile.open(place, "w:gz", compresslevel=1) as archive:
         for name, file in files.items():
             archive.add(file.resolve(), name)
+            if file.suffix == ".py":
+                made = py_compile.compile(str(file), str(scratch), invalidation_mode=_TRUSTED, quiet=2)
+                if made:  # a library may hold a template that is no Python
+                    archive.add(made, importlib.util.cache_from_source(name))
