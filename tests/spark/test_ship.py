@@ -20,7 +20,7 @@ from catchment.spark.standalone import standalone
 pytestmark = pytest.mark.spark
 
 # Compiled kernels are counted before and after: an executor that finds them all writes none.
-JOB = '''
+JOB = """
 import json, sys
 from catchment.spark.session import session
 
@@ -42,13 +42,17 @@ events = spark.range(0, 20_000, 1, 2).selectExpr("concat('page ', id % 97) AS ke
 rows = events.mapInArrow(partial_sketches, "sketch binary, where array<string>").collect()
 print("result", json.dumps([[bytes(row["sketch"]).hex(), row["where"]] for row in rows]))
 spark.stop()
-'''
+"""
 
 
 def run(master: str, config: dict[str, str]) -> list[Any]:
     """The job in a process of its own, as a process holds one session."""
     done = subprocess.run(
-        [sys.executable, "-c", JOB, master, json.dumps(config)], capture_output=True, text=True, timeout=400, check=False
+        [sys.executable, "-c", JOB, master, json.dumps(config)],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     line = next(line for line in done.stdout.splitlines() if line.startswith("result "))

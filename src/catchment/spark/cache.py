@@ -1,4 +1,4 @@
-"""Where the Spark room keeps what it builds once: a folder of the user's, filled so that no reader sees half a thing."""
+"""What the Spark room builds once is kept in a folder of the user's; no reader ever sees half of a thing."""
 
 from __future__ import annotations
 

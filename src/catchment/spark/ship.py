@@ -128,7 +128,7 @@ def _code_archive() -> Path:
 
 
 def _compiled_kernels() -> dict[str, Path]:
-    """numba's files of all kernels, by their place in the archive; compiled now, in another process, where missing."""
+    """Numba's files of all kernels, by their place in the archive; compiled now, in another process, where missing."""
     subprocess.run([sys.executable, "-m", "catchment.spark.warm"], timeout=_WARM_SECONDS, check=True)
     cache = getattr(crc32c, "_cache", None)
     folder = Path(cache.cache_path) if cache else Path()
