@@ -48,10 +48,10 @@ def broker() -> Iterator[str]:
         java = [str(java_home() / "bin" / "java"), "-Xmx384m", "-XX:+UseSerialGC", "-cp", f"{ARTIFACTS / 'broker'}/*"]
         log_path = folder / "broker.log"
         with log_path.open("wb") as log:
-            where = {"stdout": log, "stderr": log}
             store = [*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(properties)]
-            subprocess.run(store, check=True, timeout=_START_SECONDS, **where)
-            process = subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdin=subprocess.DEVNULL, **where)
+            subprocess.run(store, check=True, timeout=_START_SECONDS, stdout=log, stderr=log)
+            serve = [*java, "kafka.Kafka", str(properties)]
+            process = subprocess.Popen(serve, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
             _wait_until_open(port, process, log_path)
             yield f"127.0.0.1:{port}"

@@ -91,9 +91,9 @@ def test_the_packaged_java_starts_with_the_argument_that_it_would_refuse() -> No
     assert home is not None
     java = home / "bin" / "java"
     assert (java_version(java) or 0) >= OLDEST_JAVA
-    with_module = [java, "--add-modules=jdk.incubator.vector", "-Da=b c", "-version"]
+    with_module = [str(java), "--add-modules=jdk.incubator.vector", "-Da=b c", "-version"]
     assert subprocess.run(with_module, capture_output=True, check=False).returncode == 0
-    unknown = [java, "--add-modules=jdk.incubator.other", "-version"]
+    unknown = [str(java), "--add-modules=jdk.incubator.other", "-version"]
     assert subprocess.run(unknown, capture_output=True, check=False).returncode != 0
 
 

@@ -46,7 +46,8 @@ def test_another_master_is_refused_while_a_session_runs(spark: Any) -> None:
     assert spark.range(3).count() == 3
 
 
-def test_a_master_that_does_not_answer_is_told_in_time(spark: Any) -> None:
+@pytest.mark.usefixtures("spark")
+def test_a_master_that_does_not_answer_is_told_in_time() -> None:
     """The knock itself, in the JVM that is there: a whole session on another master is refused above."""
     start = time.monotonic()
     with pytest.raises(UnreachableError, match=r"spark://127\.0\.0\.1:9 does not take .*refused.*: check the address"):

@@ -27,7 +27,7 @@ from catchment.sketch.codec import MAGIC
 
 __all__ = ["connector_settings", "kafka_events", "read_kafka_sketches", "to_kafka_sketches"]
 
-_SCALA = "2.13"
+_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _CORRUPT = "_corrupt_record"
 _ADDED = ("reason", "raw")
 
@@ -43,9 +43,7 @@ def connector_settings(version: str | None = None, *, jars: Path | None = None) 
         A folder with the connector's jars, for machines that reach no repository; nothing is fetched then.
     """
     if jars is None:
-        return {
-            "spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_{_SCALA}:{version or pyspark.__version__}"
-        }
+        return {"spark.jars.packages": f"{_CONNECTOR}:{version or pyspark.__version__}"}
     found = sorted(jars.glob("*.jar"))
     if not any(jar.name.startswith("spark-sql-kafka") for jar in found):
         raise NameNotFoundError(f"no jar of spark-sql-kafka in {jars}", "copy the connector and its dependencies there")
@@ -63,14 +61,14 @@ def kafka_events(
 ) -> DataFrame:
     """The events of a topic whose values are JSON objects, a row for each record, and none lost in silence.
 
-    The columns are those of `schema`, then `reason` and `raw`. A record that is as the schema wants it has null in both.
+    The columns are those of `schema`, then `reason` and `raw`. A record that is as the schema wants has null in both.
     Any other has null in the schema's columns, says in `reason` what is wrong and with which field, and keeps its bytes
     in `raw`. A column that is `NOT NULL` must be there; others may be missing. Fields beyond the schema are ignored.
 
     Parameters
     ----------
-    servers, topic
-        `host:port`, several with commas; the topic to subscribe to.
+    spark, servers, topic
+        A session with `connector_settings()`; `host:port`, several with commas; the topic to subscribe to.
     schema
         A `StructType`, or the columns as SQL writes them: `"site STRING NOT NULL, at TIMESTAMP"`.
     streaming
@@ -82,7 +80,9 @@ def kafka_events(
     reader: Any = spark.readStream if streaming else spark.read
     for name, value in ({"startingOffsets": "earliest"} | options).items():
         reader = reader.option(name, value)
-    records = reader.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic).load()
+    records: DataFrame = (
+        reader.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic).load()
+    )
     text = f.col("value").cast("string")
     parsed = f.col("parsed")
     checked = records.select("value", _parse(text, list(fields)).alias("parsed")).select(
@@ -104,7 +104,7 @@ def to_kafka_sketches(df: DataFrame, key: str = "site", sketch: str = "sketch") 
 
 
 def read_kafka_sketches(df: DataFrame, key: str = "site", sketch: str = "sketch") -> DataFrame:
-    """The sketches in what Spark's Kafka reader gives, batch or stream: columns `key` (text), `sketch` (bytes), `reason`.
+    """The sketches in what Spark's Kafka reader gives, batch or stream: `key` (text), `sketch` (bytes), `reason`.
 
     `reason` is null for what starts as a sketch does; any other value is named there and still in `sketch`, so that a
     dead-letter table can keep it. `Sketch.from_bytes` checks the rest, every byte of it, when it reads.
@@ -120,19 +120,20 @@ def read_kafka_sketches(df: DataFrame, key: str = "site", sketch: str = "sketch"
 
 
 def _fields(schema: StructType | str) -> list[StructField]:
+    read: Any = schema
     if isinstance(schema, str):
         try:
-            schema = StructType.fromDDL(schema)
+            read = StructType.fromDDL(schema)
         except ParseException as problem:
             reason = str(problem).strip().splitlines()[0]
             raise ParameterError(
                 f"schema={schema!r} ({reason})", "write columns as SQL does: 'site STRING, at TIMESTAMP'"
             ) from problem
-    taken = {*_ADDED, _CORRUPT} & {name.lower() for name in schema.names}
-    if taken or not schema.names:
-        problem = f"schema has a column {min(taken)!r}" if taken else "schema has no columns"
-        raise ParameterError(problem, f"name at least one column, and none of them {', '.join(_ADDED)} or {_CORRUPT}")
-    return list(schema.fields)
+    taken = {*_ADDED, _CORRUPT} & {name.lower() for name in read.names}
+    if taken or not read.names:
+        fault = f"schema has a column {min(taken)!r}" if taken else "schema has no columns"
+        raise ParameterError(fault, f"name at least one column, and none of them {', '.join(_ADDED)} or {_CORRUPT}")
+    return list(read.fields)
 
 
 def _parse(text: Column, fields: list[StructField]) -> Column:

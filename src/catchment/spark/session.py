@@ -4,8 +4,8 @@
     spark = session()                                # this machine, two cores
     spark = session("spark://head:7077")             # a cluster: the package is shipped to its executors
 
-Everything here is ordinary Spark configuration. Who builds a session elsewhere takes `settings()` and, for executors that
-have nothing installed, `catchment.spark.ship.ship(master)`.
+Everything here is ordinary Spark configuration. Who builds a session elsewhere takes `settings()` and, for executors
+that have nothing installed, `catchment.spark.ship.ship(master)`.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def session(master: str = "local[2]", app: str = "catchment", config: Mapping[st
             _knock(master, wanted)  # before anything is packed, which takes longer
             wanted = settings(**named | together(ship(master), config or {}))
         try:
-            return SparkSession.builder.config(map=wanted).getOrCreate()
+            return SparkSession.builder.config(map=dict[str, Any](wanted)).getOrCreate()
         except (Py4JError, PySparkException) as problem:
             if is_local(master):
                 raise
@@ -144,7 +144,8 @@ def _knock(master: str, wanted: Mapping[str, str]) -> None:
     if not addresses:
         return
     SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(wanted.items())))
-    java = SparkContext._jvm.java.net
+    jvm: Any = SparkContext._jvm
+    java = jvm.java.net
     refusals = []
     for host, port in addresses:
         line = java.Socket()

@@ -1,8 +1,9 @@
-"""Executors without installation: the package, the libraries it needs and its compiled kernels travel with the application.
+"""Executors without installation: the package, the libraries it needs and its compiled kernels travel with the job.
 
-Two archives are made, once for each content, in the user's cache folder: the libraries (numpy, numba, pyarrow, …), which
-change with an upgrade, and catchment itself with its kernels, small, which changes with every edit. Spark copies archives
-to each executor and unpacks them in its working folder; PYTHONPATH leads there. PySpark is not in them: the cluster has it.
+Two archives are made, once for each content, in the user's cache folder: the libraries (numpy, numba, pyarrow, …),
+which change with an upgrade, and catchment itself with its kernels, small, which changes with every edit. Spark copies
+archives to each executor and unpacks them in its working folder; PYTHONPATH leads there. PySpark is not in them: the
+cluster has it.
 
 numba looks for compiled kernels in `__pycache__` beside the source, so that is where they are put. A kernel is kept
 together with the processor it was compiled for: an executor on another kind of processor compiles its own.
