@@ -24,8 +24,8 @@ def warm() -> None:
     """Compile what is not in the kernel cache yet; seconds if nothing is missing, a minute if everything is."""
     for kind in [kind for family, kind in sorted(Sketch._families.items()) if family < 192]:
         for parameters in _parameters(kind):
-            for keys in (np.arange(_EVENTS), pa.array([f"key {n}" for n in range(_EVENTS)])):
-                _exercise(kind, parameters, keys)
+            for events in _batches():
+                _exercise(kind, parameters, events)
 
 
 def _parameters(kind: type[Sketch]) -> list[dict[str, Any]]:
@@ -33,13 +33,25 @@ def _parameters(kind: type[Sketch]) -> list[dict[str, Any]]:
     return [dict(kind.example) | {"counter": counter} for counter in counters] or [dict(kind.example)]
 
 
-def _exercise(kind: type[Sketch], parameters: dict[str, Any], keys: Any) -> None:
-    arrays = {"at": np.arange(_EVENTS), "values": np.arange(1, _EVENTS + 1), "attributes": np.arange(_EVENTS)}
+def _batches() -> list[dict[str, Any]]:
+    """Events as NumPy arrays, and as Spark sends them: in buffers that cannot be written, which numba compiles anew."""
+    numbers = {"at": np.arange(_EVENTS), "values": np.arange(1, _EVENTS + 1), "attributes": np.arange(_EVENTS)}
+    texts = [f"key {n}" for n in range(_EVENTS)]
+    arrow = pa.table({**numbers, "numbers": np.arange(_EVENTS), "texts": texts})
+    sent = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sent, arrow.schema) as stream:
+        stream.write_table(arrow)
+    received = pa.ipc.open_stream(sent.getvalue()).read_next_batch()
+    columns = {name: received.column(name) for name in received.schema.names}
+    given = [numbers | {"keys": np.arange(_EVENTS)}, numbers | {"keys": texts}]
+    return given + [columns | {"keys": columns[keys]} for keys in ("numbers", "texts")]
+
+
+def _exercise(kind: type[Sketch], parameters: dict[str, Any], events: dict[str, Any]) -> None:
+    arrays = {name: events[name] for name in kind.inputs}
     sketch = kind(**parameters)
     try:
-        sketch.update(
-            *([keys] if "keys" in kind.inputs else []), **{name: arrays[name] for name in kind.inputs if name != "keys"}
-        )
+        sketch.update(*([arrays.pop("keys")] if "keys" in arrays else []), **arrays)
     except KeyTypeError:  # a sketch of ranges takes numbers only
         return
     kind.merge([sketch, kind.from_bytes(sketch.to_bytes())]).to_bytes()
