@@ -35,7 +35,7 @@ KAFKA_STAMP := $(KAFKA)/$(shell cksum < tests/spark/kafka/pom.xml | cut -d' ' -f
 $(KAFKA_STAMP):
 	@command -v mvn > /dev/null || { echo "Maven is needed to fetch Kafka: install a system package such as maven"; exit 1; }
 	@echo "fetching Kafka's connector and broker to $(KAFKA): about 55 MB"
-	@rm -rf "$(KAFKA)" && mkdir -p "$(KAFKA)"
+	@rm -rf "$(KAFKA)/connector" "$(KAFKA)/broker" && mkdir -p "$(KAFKA)"
 	@for part in connector broker; do mvn --batch-mode --file tests/spark/kafka/pom.xml --activate-profiles $$part \
 	  dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$(KAFKA)/$$part" \
 	  | grep --line-buffered -E '^Downloaded|ERROR|BUILD' || exit 1; test -d "$(KAFKA)/$$part" || exit 1; done

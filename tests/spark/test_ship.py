@@ -75,10 +75,10 @@ def test_two_bare_workers_give_the_bytes_of_local_mode(spark: Any, tmp_path: Pat
     venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
     bare = str(tmp_path / "bare" / "bin" / "python")
     assert subprocess.run([bare, "-c", "import numpy"], capture_output=True, env={}, check=False).returncode != 0
-    with standalone(workers=2, cores=1) as cluster:
+    with pytest.raises(ZeroDivisionError), standalone(workers=2, cores=1, seconds=200) as cluster:
         rows = on_a_cluster(cluster.master, {"spark.pyspark.python": bare, "spark.executor.memory": "512m"})
-        pids = cluster.workers
-        work = str(cluster.folder / "work")
+        raise ZeroDivisionError("a cluster ends with its block, also by an error")
+    work = str(cluster.folder / "work")
     assert len({tuple(where) for _, where in rows}) == 2, "one of the two executors did everything"
     for _, (python, package, arrow, kernels, *compiled) in rows:
         assert python == bare
@@ -87,7 +87,8 @@ def test_two_bare_workers_give_the_bytes_of_local_mode(spark: Any, tmp_path: Pat
         assert int(kernels) > 50
         assert compiled == []
     assert [blob for blob, _ in rows] == [blob for blob, _ in here(spark)]
-    for pid in pids:
+    assert not cluster.folder.exists()
+    for pid in cluster.workers:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
 

@@ -79,6 +79,7 @@ def _start(folder: Path, name: str, role: str, *arguments: str) -> subprocess.Po
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",  # they live for minutes and do little
     }
     command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}"]
     with (folder / f"{name}.log").open("wb") as log:

@@ -43,7 +43,7 @@ def _batches() -> list[dict[str, Any]]:
         stream.write_table(arrow)
     received = pa.ipc.open_stream(sent.getvalue()).read_next_batch()
     columns = {name: received.column(name) for name in received.schema.names}
-    given = [numbers | {"keys": np.arange(_EVENTS)}, numbers | {"keys": texts}]
+    given: list[dict[str, Any]] = [numbers | {"keys": np.arange(_EVENTS)}, numbers | {"keys": texts}]
     return given + [columns | {"keys": columns[keys]} for keys in ("numbers", "texts")]
 
 
