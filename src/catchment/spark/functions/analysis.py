@@ -49,7 +49,7 @@ def register_checked(spark: SparkSession, functions: Mapping[str, SqlFunction]) 
     """Register builders that check; for a classic session, whose JVM can call back."""
     context: Any = spark.sparkContext
     gateway, jvm = context._gateway, context._jvm
-    ensure_callback_server_started(gateway)
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     builder = _compiled(gateway, jvm)
     registry = spark._jsparkSession.sessionState().functionRegistry()
     for name, function in functions.items():

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catchment.errors import KeyTypeError, ParameterError, TimeError, WeightError
+from catchment.errors import CatchmentError, KeyTypeError, ParameterError, TimeError, WeightError
 
 __all__ = ["Argument", "as_numbers", "as_ordered", "as_ticks", "as_whole", "bind", "check_key"]
 
@@ -49,9 +49,10 @@ class Argument:
         """
         return spark_type.split("(")[0].split(" ")[0] in (*TYPES[self.role], "void")
 
-    def refusal(self, function: str, spark_type: str) -> KeyTypeError:
+    def refusal(self, function: str, spark_type: str) -> CatchmentError:
         wanted = ", ".join(TYPES[self.role]).upper()
-        return KeyTypeError(f"{function} was given {self.name} of type {spark_type.upper()}", f"cast it to {wanted}")
+        error = {"key": KeyTypeError, "ordered": KeyTypeError, "ticks": TimeError}.get(self.role, ParameterError)
+        return error(f"{function} was given {self.name} of type {spark_type.upper()}", f"cast it to {wanted}")
 
 
 def bind(

@@ -7,7 +7,6 @@ answers go back to the places of their rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from catchment.spark.functions.arguments import (
     bind,
     check_key,
 )
+from catchment.spark.functions.grouping import groups_of_rows, numbered
 from catchment.spark.functions.questions import BOUNDS, COUNT, FLAG, QUESTIONS, RANKING, Question
 from catchment.window.base import WindowSketch
 from catchment.window.panes import Panes
@@ -36,7 +36,7 @@ __all__ = ["ask"]
 I64 = NDArray[np.int64]
 
 _recent: dict[str, dict[bytes, Sketch]] = {}
-"""The sketches of the last batch, by function: the next one often brings the same, and never more than a batch stays."""
+"""The sketches of the last batch, by function: the next batch often brings the same. No older ones are kept."""
 
 
 def ask(name: str, *columns: pa.Array, **named: pa.Array) -> pa.Array:
@@ -67,7 +67,7 @@ def _answer_groups(question: Question, given: dict[str, pa.Array], count: int) -
     parts: list[pa.Array] = []
     places = np.zeros(count, dtype=np.int64)
     end = 0
-    for members in _groups([column.codes for column in shared], count):
+    for members in groups_of_rows([column.codes for column in shared], count):
         first = members[0]
         values = {column.name: column.value(first, sketches) for column in shared}
         if keys is None:
@@ -87,9 +87,7 @@ class _Shared:
 
     def __init__(self, argument: Argument, column: pa.Array) -> None:
         self.name, self.role = argument.name, argument.role
-        encoded = _CONVERTED[argument.role](column).dictionary_encode()
-        self.distinct = encoded.dictionary
-        self.codes: I64 = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        self.distinct, self.codes = numbered(_CONVERTED[argument.role](column))
 
     def value(self, row: int, sketches: dict[bytes, Sketch]) -> Any:
         code = int(self.codes[row])
@@ -124,18 +122,6 @@ def _read(question: Question, shared: list[_Shared]) -> dict[bytes, Sketch]:
     sketches = {blob: before.get(blob) or question.kind.read(blob) for blob in blobs}
     _recent[question.name] = sketches
     return sketches
-
-
-def _groups(codes: list[I64], count: int) -> Iterator[I64]:
-    """The rows that are the same in all columns, group by group."""
-    if not count:
-        return
-    combined = np.zeros(count, dtype=np.int64)
-    for column in codes:
-        # Numbered anew after each column, so that products stay small.
-        combined = np.unique(combined * (int(column.max()) + 2) + column + 1, return_inverse=True)[1]
-    order = np.argsort(combined, kind="stable")
-    yield from np.split(order, np.flatnonzero(np.diff(combined[order])) + 1)
 
 
 def _call(question: Question, values: dict[str, Any], *keys: Any) -> Any:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # it is there, without types
 from pyspark.sql.types import BinaryType, DataType, StringType
 
 from catchment.sketch.base import Sketch
@@ -17,15 +17,25 @@ from catchment.spark.functions.asking import ask
 from catchment.spark.functions.building import build_group, build_group_by_parameters
 from catchment.spark.functions.kinds import KINDS
 from catchment.spark.functions.merging import union_batches, union_group, union_rows
-from catchment.spark.functions.questions import BOUNDS, QUESTIONS, RANKING, Question
+from catchment.spark.functions.partials import partials_name, partials_signature
+from catchment.spark.functions.questions import BOUNDS, COUNT, QUESTIONS, RANKING, Question
 from catchment.spark.functions.recipes import RECIPES, Recipe
 
-__all__ = ["EVENTS", "FUNCTIONS", "BuildingFunction", "SqlFunction"]
+__all__ = ["EVENTS", "FUNCTIONS", "TABLE_FUNCTIONS", "BuildingFunction", "SqlFunction", "TableFunction", "shown"]
 
 T = TypeVar("T")
 
 EVENTS = "VALUES ('a', 1, 5), ('b', 2, 7), ('a', 3, 5) AS events(key, time, value)"
 """What the examples are about."""
+
+
+def shown(value: Any) -> str:
+    """A value of a result as the documentation has it: fractions to four digits.
+
+    >>> shown(2.112404), shown(5.0), shown("a")
+    ('2.112', '5', 'a')
+    """
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +51,8 @@ class SqlFunction:
     example: str
     result: str
     run: Callable[..., Any]
-    flavour: int = ArrowUDFType.SCALAR
+    flavour: Callable[[Callable[..., Any]], Callable[..., Any]]
+    """`of_rows`, `of_a_group` or `of_a_group_in_batches`."""
 
     @property
     def names(self) -> list[str]:
@@ -57,7 +68,12 @@ class SqlFunction:
 
     def udf(self) -> Any:
         """The Arrow UDF that takes every argument as a column."""
-        return arrow_udf(self.run, self.returns, self.flavour)
+        return self._udf(self.run)
+
+    def _udf(self, run: Callable[..., Any]) -> Any:
+        typed = self.flavour(run)
+        typed.__name__ = self.name  # what plans and columns are called by
+        return arrow_udf(typed, self.returns)
 
     def plan(
         self, given: Sequence[T], named: Mapping[str, T], *, literal: Callable[[str, T], Any], nothing: T
@@ -99,7 +115,31 @@ class BuildingFunction(SqlFunction):
 
     def using(self, prototype: Sketch, columns: Mapping[str, Any]) -> Any:
         run = partial(build_group, self.name, prototype.to_bytes(), tuple(columns))
-        return arrow_udf(run, self.returns, self.flavour)
+        return self._udf(run)
+
+
+# -- what kind of UDF it is, which PySpark reads off type hints ---------------------------------------------------
+
+
+def of_rows(run: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
+    def rows(*columns: pa.Array, **named: pa.Array) -> pa.Array:
+        return run(*columns, **named)
+
+    return rows
+
+
+def of_a_group(run: Callable[..., bytes | None]) -> Callable[..., bytes | None]:
+    def group(*columns: pa.Array, **named: pa.Array) -> bytes | None:
+        return run(*columns, **named)
+
+    return group
+
+
+def of_a_group_in_batches(run: Callable[..., bytes | None]) -> Callable[..., bytes | None]:
+    def batches(arrays: Iterator[pa.Array]) -> bytes | None:
+        return run(arrays)
+
+    return batches
 
 
 # -- the functions ------------------------------------------------------------------------------------------------
@@ -142,6 +182,7 @@ def _question(question: Question) -> SqlFunction:
         example,
         result,
         partial(ask, question.name),
+        of_rows,
     )
 
 
@@ -156,38 +197,38 @@ def _building(recipe: Recipe) -> BuildingFunction:
         f"SELECT {_asked(question, f'{recipe.name}({recipe.example})')} FROM {EVENTS}",
         question.result,
         partial(build_group_by_parameters, recipe.name),
-        ArrowUDFType.GROUPED_AGG,
+        of_a_group,
         recipe=recipe,
     )
 
 
 def _unions(prefix: str) -> Iterator[SqlFunction]:
     question, built = _sample(prefix), _built(prefix)
-    parts = [f"(SELECT {built} AS sketch FROM {EVENTS} WHERE key = '{key}')" for key in "ab"]
-    pair = f"{prefix}_union(one.sketch, two.sketch)"
+    twice = question.output == COUNT and prefix != "distinct"
     yield SqlFunction(
         f"{prefix}_union",
         prefix,
         (Argument("sketch", "sketch"), Argument("other", "sketch")),
         BinaryType(),
         "One sketch of the events of both.",
-        f"SELECT {_asked(question, pair)} FROM {parts[0]} AS one, {parts[1]} AS two",
-        question.result,
+        f"SELECT {_asked(question, f'{prefix}_union({built}, {built})')} FROM {EVENTS}",
+        str(2 * int(question.result)) if twice else question.result,
         partial(union_rows, prefix),
+        of_rows,
     )
     for name, meaning, run, flavour in (
         (
             f"{prefix}_union_agg",
             "Aggregate: one sketch of the events of all sketches of the group.",
             union_group,
-            ArrowUDFType.GROUPED_AGG,
+            of_a_group,
         ),
         (
             f"{prefix}_union_agg_large",
             "The same for a group whose sketches are more than 2 GB together; it must be the only Python aggregate "
             "of its SELECT.",
             union_batches,
-            ArrowUDFType.GROUPED_AGG_ITER,
+            of_a_group_in_batches,
         ),
     ):
         yield SqlFunction(
@@ -226,6 +267,7 @@ def _all() -> Iterator[SqlFunction]:
         f"SELECT sketch_describe({_built('top_k')}) FROM {EVENTS}",
         "SpaceSaving.sized(capacity=99): truth in [count - error, count], error <= 0.01 * total, always",
         _describe,
+        of_rows,
     )
     for prefix in KINDS:
         yield from (_building(recipe) for recipe in RECIPES.values() if recipe.kind.prefix == prefix)
@@ -234,3 +276,41 @@ def _all() -> Iterator[SqlFunction]:
 
 
 FUNCTIONS: dict[str, SqlFunction] = {function.name: function for function in _all()}
+
+
+@dataclass(frozen=True, slots=True)
+class TableFunction:
+    """A table function: `TABLE(…)` in, a sketch for each group of each partition out."""
+
+    name: str
+    group: str
+    signature: str
+    meaning: str
+    example: str
+    result: str
+    recipe: Recipe
+
+
+def _table_function(recipe: Recipe) -> TableFunction:
+    prefix, name = recipe.kind.prefix, partials_name(recipe)
+    question = _sample(prefix)
+    needed = [column.name for column in recipe.columns if not column.optional]
+    taken, chosen = recipe.example.split(", ")[: len(needed)], recipe.example.split(", ")[len(needed) :]
+    columns = ", ".join(
+        name if name == source else f"{source} AS {name}" for name, source in zip(needed, taken, strict=True)
+    )
+    call = f"{name}(TABLE(SELECT {columns} FROM {EVENTS}), {', '.join(chosen)})"
+    return TableFunction(
+        name,
+        prefix,
+        partials_signature(recipe),
+        f"Table function: `{recipe.name}` of each partition of a table, for a `{prefix}_union_agg`.",
+        f"SELECT {_asked(question, f'{prefix}_union_agg(sketch)')} FROM {call}",
+        question.result,
+        recipe,
+    )
+
+
+TABLE_FUNCTIONS: dict[str, TableFunction] = {
+    function.name: function for function in map(_table_function, RECIPES.values())
+}

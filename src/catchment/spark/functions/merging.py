@@ -1,4 +1,4 @@
-"""Unions: two sketches of a row, or all of a group, made one; flat, all at once, so that a merge adds its error once."""
+"""Unions: two sketches of a row, or all of a group, made one; all at once, so that a merge adds its error once."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,9 +39,6 @@ from catchment.window import (
 from catchment.window.clock import ARRIVALS
 
 __all__ = ["RECIPES", "Recipe"]
-
-_FIRST = ("epsilon", "delta", "window")
-"""The parameters that come first in SQL, in this order; others follow as the class has them."""
 
 _LEFT_OUT = ("self", "arrivals", "by")
 """What makes no sense of rows without an order, or has a function of its own."""
@@ -116,27 +113,30 @@ class Recipe:
         return using
 
 
-def parameters_of(make: Make, *, window: bool) -> dict[str, Any]:
-    """The parameters of a constructor in the order that SQL has them.
+def parameters_of(make: Make) -> dict[str, Any]:
+    """The parameters of a constructor in the order that SQL has them: its places, the window, then what is named.
 
-    >>> list(parameters_of(ECMSketch, window=True))[:4]
-    ['epsilon', 'delta', 'window', 'counter']
+    What stands before the window must be given, as the window must.
+
+    >>> list(parameters_of(ECMSketch))[:4], list(parameters_of(SpaceSaving))
+    (['epsilon', 'delta', 'window', 'counter'], ['epsilon'])
     """
-    found = {
-        name: parameter.default
-        for name, parameter in inspect.signature(make).parameters.items()
-        if name not in _LEFT_OUT
-    }
-    if window:
-        found["window"] = inspect.Parameter.empty
-    first = {name: found[name] for name in _FIRST if name in found}
-    return {**first, **found}
+    found = [each for each in inspect.signature(make).parameters.values() if each.name not in _LEFT_OUT]
+    defaults = {each.name: each.default for each in found}
+    if "window" not in defaults:
+        return defaults
+    return _with_window(defaults, [each.name for each in found if each.kind is each.POSITIONAL_OR_KEYWORD])
+
+
+def _with_window(defaults: Mapping[str, Any], places: Sequence[str]) -> dict[str, Any]:
+    needed = dict.fromkeys([*places, "window"], inspect.Parameter.empty)
+    return {**needed, **{name: default for name, default in defaults.items() if name not in needed}}
 
 
 # -- constructors that choose a class by name ---------------------------------------------------------------------
 
-_DISTINCT: dict[str, type[Sketch]] = {"ultraloglog": UltraLogLog, "bottom_k": BottomK, "fm": FMSketch}
-_WINDOWED: dict[str, type[Sketch]] = {
+_DISTINCT: dict[str, Make] = {"ultraloglog": UltraLogLog, "bottom_k": BottomK, "fm": FMSketch}
+_WINDOWED: dict[str, Make] = {
     "splitter": SplitterCountMin,
     "proportional": ProportionalCountMin,
     "simple": SimpleCountMin,
@@ -192,7 +192,7 @@ _VALUE, _ATTRIBUTE = Argument("value", "whole"), Argument("attribute", "key")
 
 
 def _in_time(prefix: str, make: Make, columns: tuple[Argument, ...], meaning: str, example: str) -> list[Recipe]:
-    parameters = parameters_of(make, window=True)
+    parameters = parameters_of(make)
     return [Recipe(KINDS[prefix], f"{prefix}_sketch_agg", columns, parameters, make, meaning, example)]
 
 
@@ -200,9 +200,9 @@ def _of_all_times(
     prefix: str, make: Make, columns: tuple[Argument, ...], meaning: str, taken: str, chosen: str
 ) -> list[Recipe]:
     """One over the whole history, and one of panes, which takes times as well."""
-    own = parameters_of(make, window=False)
-    panes = {**own, "window": inspect.Parameter.empty, "panes": 60, "lateness": None}
-    panes = {**{name: panes[name] for name in _FIRST if name in panes}, **panes}
+    own = parameters_of(make)
+    places = [name for name in own if name in ("epsilon", "delta")]
+    panes = _with_window({**own, "panes": 60, "lateness": None}, places)
     needed = [column for column in columns if not column.optional]
     timed = (*needed, _TIME, *(column for column in columns if column.optional))
     return [
@@ -214,7 +214,7 @@ def _of_all_times(
             panes,
             _paned(make),
             f"{meaning.rstrip('.')}, in the last `window` ticks.",
-            f"{taken}, time, {chosen}, window => 3600",
+            f"{taken}, time, {chosen}, 3600",
         ),
     ]
 
@@ -230,7 +230,7 @@ RECIPES: dict[str, Recipe] = {
         _in_time("windowed_count_min", _windowed, (_KEY, _TIME, _WEIGHT),
                  "Frequencies of keys in a sliding window, by a windowed Count-Min.", "key, time, 0.1, 0.1, 3600"),
         _in_time("counter", _counter, (_TIME, _WEIGHT),
-                 "The number of events in a sliding window.", "time, 0.05, window => 3600"),
+                 "The number of events in a sliding window.", "time, 0.05, 3600"),
         _of_all_times("count_min", CountMin, (_KEY, _WEIGHT), "Frequencies of keys.", "key", "0.01, 0.01"),
         _of_all_times("fast_ams", FastAMS, (_KEY, _WEIGHT),
                       "Self-joins, inner products and frequencies; weights may be negative.", "key", "0.1, 0.01"),

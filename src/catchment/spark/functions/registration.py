@@ -7,7 +7,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from catchment.spark.functions.analysis import register_checked
-from catchment.spark.functions.catalog import FUNCTIONS
+from catchment.spark.functions.catalog import FUNCTIONS, TABLE_FUNCTIONS
+from catchment.spark.functions.partials import partials_udtf
 
 __all__ = ["register"]
 
@@ -19,9 +20,11 @@ def register(spark: SparkSession) -> None:
     parameters raise `AnalysisException` from `spark.sql`. A Spark Connect server cannot call back: there
     the same errors are raised by the tasks, when the query runs.
     """
+    session: Any = spark
     if hasattr(spark, "_jsparkSession"):
         register_checked(spark, FUNCTIONS)
-        return
-    session: Any = spark
-    for name, function in FUNCTIONS.items():
-        session.udf.register(name, function.udf())
+    else:
+        for name, function in FUNCTIONS.items():
+            session.udf.register(name, function.udf())
+    for name, table_function in TABLE_FUNCTIONS.items():
+        session.udtf.register(name, partials_udtf(table_function.recipe))
