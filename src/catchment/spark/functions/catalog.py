@@ -25,8 +25,11 @@ __all__ = ["EVENTS", "FUNCTIONS", "TABLE_FUNCTIONS", "BuildingFunction", "SqlFun
 
 T = TypeVar("T")
 
-EVENTS = "VALUES ('a', 1, 5), ('b', 2, 7), ('a', 3, 5) AS events(key, time, value)"
-"""What the examples are about."""
+EVENTS = (
+    "CREATE OR REPLACE TEMPORARY VIEW events AS "
+    "SELECT * FROM VALUES ('a', 1, 5), ('b', 2, 7), ('a', 3, 5) AS events(key, time, value)"
+)
+"""The view that the examples are about."""
 
 
 def shown(value: Any) -> str:
@@ -167,12 +170,12 @@ def _asked(question: Question, sketch: str) -> str:
 def _question(question: Question) -> SqlFunction:
     prefix = question.kind.prefix
     call = _asked(question, ", ".join([_built(prefix)] * question.sketches))
-    example, result = f"SELECT {call} FROM {EVENTS}", question.result
+    example, result = f"SELECT {call} FROM events", question.result
     if question.output == BOUNDS:
-        example = f"SELECT answer.value, answer.low, answer.high FROM (SELECT {call} AS answer FROM {EVENTS})"
+        example = f"SELECT answer.value, answer.low, answer.high FROM (SELECT {call} AS answer FROM events)"
         result = question.bounds
     if question.output == RANKING:
-        example = f"SELECT best.items[0].item, best.items[0].value FROM (SELECT {call} AS best FROM {EVENTS})"
+        example = f"SELECT best.items[0].item, best.items[0].value FROM (SELECT {call} AS best FROM events)"
     return SqlFunction(
         question.name,
         prefix,
@@ -194,7 +197,7 @@ def _building(recipe: Recipe) -> BuildingFunction:
         recipe.columns,
         BinaryType(),
         f"Aggregate: {recipe.meaning[0].lower()}{recipe.meaning[1:]}",
-        f"SELECT {_asked(question, f'{recipe.name}({recipe.example})')} FROM {EVENTS}",
+        f"SELECT {_asked(question, f'{recipe.name}({recipe.example})')} FROM events",
         question.result,
         partial(build_group_by_parameters, recipe.name),
         of_a_group,
@@ -211,7 +214,7 @@ def _unions(prefix: str) -> Iterator[SqlFunction]:
         (Argument("sketch", "sketch"), Argument("other", "sketch")),
         BinaryType(),
         "One sketch of the events of both.",
-        f"SELECT {_asked(question, f'{prefix}_union({built}, {built})')} FROM {EVENTS}",
+        f"SELECT {_asked(question, f'{prefix}_union({built}, {built})')} FROM events",
         str(2 * int(question.result)) if twice else question.result,
         partial(union_rows, prefix),
         of_rows,
@@ -237,7 +240,7 @@ def _unions(prefix: str) -> Iterator[SqlFunction]:
             (Argument("sketch", "sketch"),),
             BinaryType(),
             meaning,
-            f"SELECT {_asked(question, f'{name}(sketch)')} FROM (SELECT {built} AS sketch FROM {EVENTS} GROUP BY key)",
+            f"SELECT {_asked(question, f'{name}(sketch)')} FROM (SELECT {built} AS sketch FROM events GROUP BY key)",
             question.result,
             partial(run, prefix),
             flavour,
@@ -264,7 +267,7 @@ def _all() -> Iterator[SqlFunction]:
         (Argument("sketch", "sketch"),),
         StringType(),
         "What a sketch of any kind is: its parameters and its guarantee.",
-        f"SELECT sketch_describe({_built('top_k')}) FROM {EVENTS}",
+        f"SELECT sketch_describe({_built('top_k')}) FROM events",
         "SpaceSaving.sized(capacity=99): truth in [count - error, count], error <= 0.01 * total, always",
         _describe,
         of_rows,
@@ -299,7 +302,7 @@ def _table_function(recipe: Recipe) -> TableFunction:
     columns = ", ".join(
         name if name == source else f"{source} AS {name}" for name, source in zip(needed, taken, strict=True)
     )
-    call = f"{name}(TABLE(SELECT {columns} FROM {EVENTS}), {', '.join(chosen)})"
+    call = f"{name}(TABLE(SELECT {columns} FROM events), {', '.join(chosen)})"
     return TableFunction(
         name,
         prefix,

@@ -21,24 +21,29 @@ register(spark)
 ```
 
 - **Sketches** are BINARY columns. Names are regular: `<kind>_sketch_agg` builds, `<kind>_panes_agg` builds one in time,
-  `<kind>_sketch_<question>` asks, `…_with_error_bounds` gives the whole answer, `<kind>_union` and `<kind>_union_agg` merge.
+  `<kind>_sketch_<question>` asks, `…_with_error_bounds` gives the whole answer, `<kind>_union` and `<kind>_union_agg`
+  merge.
 - **Keys** are integers, STRING or BINARY. **Times** are integers, in ticks, or timestamps, which become whole seconds.
   `last` and `now` choose a range: the last so many ticks up to `now`; the whole window up to the newest time otherwise.
-- **Parameters** (`epsilon`, `window`, …) are literals; they can be given by name: `counter => 'eh'`. In a classic session
-  wrong ones, wrong types and wrong numbers of arguments fail while the query is analysed. Through Spark Connect they fail
-  in the tasks; so does what only the bytes can tell, such as a `last` beyond the window.
+- **Parameters** (`epsilon`, `window`, …) are literals; they can be given by name: `counter => 'eh'`. In a classic
+  session wrong ones, wrong types and wrong numbers of arguments fail while the query is analysed. Through Spark Connect
+  they fail in the tasks; so does, anywhere, what only the bytes can tell, such as a `last` beyond the window.
 - **Nulls**: a null sketch, key or parameter gives null; a null `last` or `now` means that it was not given. Aggregates
-  skip rows with a null in any column. A group in which nothing else is left gives an empty sketch where rows build it, and
-  null for a union. No rows at all give no row, as with every Python aggregate of Spark.
+  skip rows with a null in any column. A group in which nothing else is left gives an empty sketch where rows build it,
+  and null for a union. No rows at all give no row, as with every Python aggregate of Spark.
 - **Counts** are BIGINT, rounded where an estimate is between two; other values are DOUBLE; what is not finite is null.
-  The whole answer is a STRUCT of `value`, `low`, `high`, `confidence`, `epsilon`, `window_start`, `window_end`, `sites`,
-  `missing`. Rankings are a STRUCT of `items`, an array of such answers with their `item`, and a `note` that says why there
-  may be fewer than were asked for.
+  The whole answer is a STRUCT of `value`, `low`, `high`, `confidence`, `epsilon`, `window_start`, `window_end`,
+  `sites` and `missing`. Rankings are a STRUCT of `items`, an array of such answers with their `item`, and a `note` that
+  says why there may be fewer than were asked for.
 - **Aggregates** here are Python aggregates: they shuffle all rows of their group, and cannot stand in a SELECT beside
-  Spark's own, such as `count(*)`. `<kind>_…_partials(TABLE(…), …)` builds a sketch for each partition first, so that only
-  sketches are shuffled.
+  Spark's own, such as `count(*)`. `<kind>_…_partials(TABLE(…), …)` builds a sketch for each partition first, so that
+  only sketches are shuffled.
 
-The examples are about the events `{EVENTS}`. Fractions are shown to four digits.
+The examples are about these events; fractions are shown to four digits.
+
+```sql
+{EVENTS};
+```
 """
 
 
