@@ -68,9 +68,7 @@ def test_rankings() -> None:
 
 def test_they_cross_into_spark(spark: Any) -> None:
     answer = arrow_udf(lambda ids: answers_to_arrow([PARTIAL if i.as_py() else None for i in ids]), ANSWER_TYPE, SCALAR)
-    ranking = arrow_udf(
-        lambda ids: rankings_to_arrow([Ranking((i.as_py(), "b"), PAIR) for i in ids]), RANKING_TYPE, SCALAR
-    )
+    ranking = arrow_udf(lambda ids: rankings_to_arrow([Ranking((i.as_py(), "b"), PAIR) for i in ids]), RANKING_TYPE, SCALAR)
     nothing, found = spark.range(2).select(answer("id").alias("a"), ranking("id").alias("r")).orderBy("r").collect()
     assert nothing.a is None
     assert found.a.asDict() == answers_to_arrow([PARTIAL]).to_pylist()[0]

@@ -88,7 +88,8 @@ def test_weights_and_parameters_as_python_values(events: Any) -> None:
     assert Sketch.from_bytes(row["sketch"]) == whole
 
 
-def test_two_aggregates_stand_in_one_select(spark: Any, events: Any) -> None:
+@pytest.mark.usefixtures("events")
+def test_two_aggregates_stand_in_one_select(spark: Any) -> None:
     (row,) = spark.sql(
         "SELECT ecm_sketch_total(ecm_sketch_agg(key, time, 0.1, 0.1, 6000)) AS n,"
         "       distinct_sketch_estimate(distinct_sketch_agg(key)) AS d FROM site_events"
@@ -119,6 +120,7 @@ def test_a_timestamp_is_the_second_that_it_is_in(spark: Any) -> None:
     assert Sketch.from_bytes(row["sketch"]) == build(ECMSketch(0.1, 0.1, window=100), ["a", "a"], [-1, 5])
 
 
+@pytest.mark.usefixtures("events")
 @pytest.mark.parametrize(
     ("call", "complaint"),
     [
@@ -146,11 +148,12 @@ def test_a_timestamp_is_the_second_that_it_is_in(spark: Any) -> None:
         ("ecm_union_agg(key)", "sketch of type BIGINT: cast it to BINARY"),
     ],
 )
-def test_a_wrong_call_fails_when_the_query_is_built(spark: Any, events: Any, call: str, complaint: str) -> None:
+def test_a_wrong_call_fails_when_the_query_is_built(spark: Any, call: str, complaint: str) -> None:
     with pytest.raises(AnalysisException, match=complaint):
         spark.sql(f"SELECT {call} FROM site_events")
 
 
+@pytest.mark.usefixtures("events")
 @pytest.mark.parametrize(
     ("table", "parameters", "complaint"),
     [
@@ -161,12 +164,13 @@ def test_a_wrong_call_fails_when_the_query_is_built(spark: Any, events: Any, cal
     ],
 )
 def test_a_wrong_table_function_fails_when_the_query_is_built(
-    spark: Any, events: Any, table: str, parameters: str, complaint: str
+    spark: Any, table: str, parameters: str, complaint: str
 ) -> None:
     with pytest.raises(AnalysisException, match=complaint):
         spark.sql(f"SELECT * FROM ecm_sketch_partials(TABLE({table}), {parameters})")
 
 
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
     ("call", "complaint"),
     [
@@ -182,7 +186,7 @@ def test_a_wrong_table_function_fails_when_the_query_is_built(
         (lambda: cf.ecm_sketch_total("sketch", using=CountMin()), "was given using"),
     ],
 )
-def test_a_wrong_column_function_fails_when_it_is_called(spark: Any, call: Any, complaint: str) -> None:
+def test_a_wrong_column_function_fails_when_it_is_called(call: Any, complaint: str) -> None:
     with pytest.raises((ParameterError, UnknownFormatError), match=complaint):
         call()
 
@@ -205,9 +209,10 @@ def test_parameters_that_come_as_columns_are_checked_in_the_task() -> None:
 # -- unions -------------------------------------------------------------------------------------------------------
 
 
-def test_a_union_is_the_flat_merge_of_all_parts(spark: Any, events: Any) -> None:
+@pytest.mark.usefixtures("events")
+def test_a_union_is_the_flat_merge_of_all_parts(spark: Any) -> None:
     using = ECMSketch(0.1, 0.1, window=1000)
-    parts = [build(using, of_site(site, "key"), of_site(site, "time")) for site in range(3)]
+    parts: list[Any] = [build(using, of_site(site, "key"), of_site(site, "time")) for site in range(3)]
     spark.sql(
         "SELECT site, ecm_sketch_agg(key, time, 0.1, 0.1, 1000) AS sketch FROM site_events GROUP BY site "
         "UNION ALL SELECT 9, CAST(NULL AS BINARY)"
@@ -215,7 +220,7 @@ def test_a_union_is_the_flat_merge_of_all_parts(spark: Any, events: Any) -> None
     for name in ("ecm_union_agg", "ecm_union_agg_large"):
         (row,) = spark.sql(f"SELECT {name}(sketch) AS sketch FROM (SELECT * FROM parts ORDER BY site)").collect()
         merged = ECMSketch.merge(parts)
-        found = Sketch.from_bytes(row["sketch"])
+        found = ECMSketch.from_bytes(row["sketch"])
         assert found.parameters == merged.parameters
         assert found.epsilon == merged.epsilon, "merged all at once, the error is added once"
         assert found.total() == merged.total()
@@ -235,15 +240,14 @@ def test_a_union_of_nulls_is_null(spark: Any) -> None:
 
 def test_a_union_of_what_does_not_fit_names_it() -> None:
     blobs = [sketch.to_bytes() for sketch in (ECMSketch(window=10), ECMSketch(window=20), CountMin())]
-    with pytest.raises(
-        UnknownFormatError, match="ecm functions were given a CountMin: give ECMSketch, or use the count"
-    ):
+    with pytest.raises(UnknownFormatError, match="ecm functions were given a CountMin: give ECMSketch, or use"):
         union_group("ecm", pa.array([blobs[0], blobs[2]], pa.binary()))
     with pytest.raises(MergeError, match="window differs: 10 and 20"):
         union_group("ecm", pa.array(blobs[:2], pa.binary()))
 
 
-def test_partials_of_groups_and_their_union(spark: Any, events: Any) -> None:
+@pytest.mark.usefixtures("events")
+def test_partials_of_groups_and_their_union(spark: Any) -> None:
     rows = spark.sql(
         "SELECT site, count_min_union_agg(sketch) AS sketch "
         "FROM count_min_sketch_partials(TABLE(SELECT site, key, weight FROM site_events), 0.1, 0.1) GROUP BY site"

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from catchment.spark.functions import register
-from catchment.spark.functions.catalog import EVENTS, FUNCTIONS, TABLE_FUNCTIONS, shown
+from catchment.spark.functions.catalog import EVENTS, FUNCTIONS, TABLE_FUNCTIONS, SqlFunction, TableFunction, shown
 from catchment.spark.functions.documents import sql_document
 from catchment.spark.functions.kinds import KINDS
 
 pytestmark = pytest.mark.spark
 
+ENTRIES: list[SqlFunction | TableFunction] = [*FUNCTIONS.values(), *TABLE_FUNCTIONS.values()]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "sql.md"
 
 
@@ -22,7 +23,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "sql.md"
 def test_every_example_gives_its_result(spark: Any, group: str) -> None:
     register(spark)
     spark.sql(EVENTS)
-    examples = [entry for entry in (*FUNCTIONS.values(), *TABLE_FUNCTIONS.values()) if entry.group == group]
+    examples = [entry for entry in ENTRIES if entry.group == group]
 
     def outcome(example: str) -> str:
         (row,) = spark.sql(example).collect()
@@ -37,7 +38,7 @@ def test_every_example_gives_its_result(spark: Any, group: str) -> None:
 
 
 def test_an_example_calls_the_function_that_it_is_about() -> None:
-    for entry in (*FUNCTIONS.values(), *TABLE_FUNCTIONS.values()):
+    for entry in ENTRIES:
         assert f"{entry.name}(" in entry.example
 
 

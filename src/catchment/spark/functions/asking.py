@@ -128,7 +128,7 @@ def _call(question: Question, values: dict[str, Any], *keys: Any) -> Any:
     sketch = values.pop("sketch")
     time = {name: value for name in ("last", "now") if (value := values.pop(name, None)) is not None}
     arguments = (*keys, *(values[argument.name] for argument in question.arguments if argument.name in values))
-    if isinstance(sketch, Panes):
+    if isinstance(sketch, Panes) and not hasattr(sketch, question.method):
         return sketch.ask(question.method, *arguments, **time)
     if time and not isinstance(sketch, WindowSketch):
         raise QueryError(
