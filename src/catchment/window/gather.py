@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catchment.sketch.base import Sketch
+from catchment.sketch.checks import as_integers
+from catchment.sketch.keys import as_keys
 from catchment.window.clock import as_times
 from catchment.window.counted_events import CountedEvents, CountingGatherer
 from catchment.window.events import Arrivals, Events, Gatherer
@@ -55,8 +57,10 @@ def gathered(using: Sketch, keys: Any = None, at: Any = None, *, every: int = 0,
     batch = None if keys is None else using.read_keys(keys)
     count = None if batch is None else len(batch)
     times = np.zeros(count or 0, np.int64) if at is None else as_times(at, count)
-    columns = {"keys": batch} if batch is not None else {}
-    columns |= {name: column for name, column in more.items() if column is not None}
+    columns: dict[str, Any] = {"keys": batch} if batch is not None else {}
+    for name, column in more.items():
+        if column is not None:
+            columns[name] = as_keys(column) if name == "attributes" else as_integers(name, column, times.size)
     kind = kind_of(using)
     gatherer = kind.gatherer(using, every)
     arrivals = Arrivals(np.zeros(times.size, dtype=np.int32), times, columns)
