@@ -21,6 +21,7 @@ from catchment import (
     FastAMS,
     FMSketch,
     Panes,
+    PerfectCountMin,
     Sketch,
     SpaceSaving,
     TugOfWar,
@@ -43,7 +44,7 @@ VALUES = RNG.integers(1, 50, 5000)
 SAMPLES: dict[str, list[Sketch]] = {
     "ecm": [ECMSketch(0.05, 0.1, window=1000), ECMSketch(0.1, 0.1, window=1000, counter="eh")],
     "dyadic": [DyadicECM(0.1, 0.1, window=1000, bits=10)],
-    "windowed_count_min": [],
+    "windowed_count_min": [PerfectCountMin(0.1, 0.1, window=1000)],
     "counter": [Wave(0.1, window=1000)],
     "count_min": [CountMin(0.02, 0.1), Panes(CountMin(0.02, 0.1), 1000, panes=7)],
     "fast_ams": [FastAMS(0.2, 0.1), Panes(FastAMS(0.2, 0.1), 1000, panes=7)],
@@ -70,7 +71,9 @@ def in_library(question: Question, sketch: Sketch, key: int, last: int | None) -
         arguments = [sketch, *arguments]
     range_ = {"last": last} if isinstance(sketch, WindowSketch) else {}
     if isinstance(sketch, Panes):
-        more = {"count": None, "mode": "no_false_negatives"} if question.method == "heavy_hitters" else {}
+        more: dict[str, Any] = (
+            {"count": None, "mode": "no_false_negatives"} if question.method == "heavy_hitters" else {}
+        )
         return sketch.ask(question.method, *arguments, **range_, **more)
     return getattr(sketch, question.method)(*arguments, **range_)
 
@@ -85,7 +88,7 @@ def as_spark_shows(question: Question, found: Any) -> Any:
     return round(value) if question.output == "count" else value
 
 
-@pytest.mark.parametrize("prefix", [prefix for prefix, samples in SAMPLES.items() if samples])
+@pytest.mark.parametrize("prefix", SAMPLES)
 def test_every_question_is_answered_as_the_library_answers_it(spark: Any, prefix: str) -> None:
     sketches = [fed(sample) for sample in SAMPLES[prefix]]
     rows = [
