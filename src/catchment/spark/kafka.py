@@ -38,7 +38,8 @@ def connector_settings(version: str | None = None, *, jars: Path | None = None) 
     Parameters
     ----------
     version
-        Of the connector; that of the Spark in use by default. Spark fetches it with all that it needs from Maven.
+        Of the connector; that of the Spark in use by default. Spark fetches it with all that it needs from Maven. The
+        tests run on jars of 4.2.0: give that where a repository does not have Spark's own version.
     jars
         A folder with the connector's jars, for machines that reach no repository; nothing is fetched then.
     """
