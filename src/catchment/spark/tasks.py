@@ -69,10 +69,18 @@ class Groups:
 
 def _encoded(column: pa.ChunkedArray) -> tuple[NDArray[Any], list[Any]]:
     """Each row's place among the distinct values, null among them."""
-    encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
+    encoded = _whole(column)
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = pc.dictionary_encode(encoded)
+    values, places = encoded.dictionary.to_pylist(), encoded.indices
+    if places.null_count:
+        places, values = places.cast(pa.int32()).fill_null(len(values)), [*values, None]
+    return places.to_numpy(zero_copy_only=False), values
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    """The column as one array."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 class Gathering:
@@ -127,6 +135,11 @@ def _column(using: Sketch, measure: Measure, role: str, column: pa.ChunkedArray)
     if role == "keys":
         if measure.hashed:
             return KeyBatch.of_hashes(np.ascontiguousarray(column.to_numpy()).view(np.uint64))
+        if pa.types.is_dictionary(column.type) and not using.names_keys:
+            # Read from a file that names each key once: so each is hashed once.
+            encoded = _whole(column)
+            places = encoded.indices.to_numpy(zero_copy_only=False)
+            return KeyBatch.of_hashes(as_keys(encoded.dictionary).hashes()[places])
         return using.read_keys(column if not using.names_keys or not _is_number(column) else column.to_numpy())
     return as_keys(column) if role == "attributes" else np.ascontiguousarray(column.to_numpy(), dtype=np.int64)
 
