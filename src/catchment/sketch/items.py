@@ -80,7 +80,8 @@ class ItemStore:
         """Take over the items of another store, slot by slot."""
         for kind in (INTEGER, TEXT, BINARY):
             chosen = np.flatnonzero(other._kinds[theirs] == kind)
-            self.put(slots[chosen], other._batch(theirs[chosen], kind), np.arange(chosen.size))
+            if chosen.size:
+                self.put(slots[chosen], other._batch(theirs[chosen], kind), np.arange(chosen.size))
 
     def _batch(self, slots: I64, kind: int) -> KeyBatch:
         offsets = np.zeros(slots.size + 1, dtype=np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -228,35 +229,40 @@ class SpaceSaving(Sketch):
     def _absorb(self, others: list[SpaceSaving]) -> None:
         """Add counts over the union of the keys and keep the largest: all parts at once, so their order is free."""
         total = check_mass("merging", self._total, np.array([other._total for other in others], dtype=np.int64))
-        parts = [part.copy() for part in (self, *others) if part._total]
+        parts = [part for part in (self, *others) if part._total]
         if len(parts) == 1:
-            vars(self).update(vars(parts[0]))
+            vars(self).update(vars(parts[0].copy()))
         if len(parts) <= 1:
             return
-        union = np.unique(np.concatenate([part._hashes[: part._used] for part in parts]))
-        counts, errors = np.zeros((2, union.size), dtype=np.int64)
-        source, slot_there, kinds = np.zeros((3, union.size), dtype=np.int64)
-        kinds[:] = 255
-        for number, part in enumerate(parts):
-            slots = np.empty(union.size, dtype=np.int64)
-            find_slots(part._table, part._hashes, union, slots)
-            kept = slots >= 0
-            counts += np.where(kept, part._counts[slots], part._floor)
-            errors += np.where(kept, part._errors[slots], part._floor)
-            # Parts may name one key differently, as text or as bytes: the first kind wins, whatever their order.
-            named = kept & (part._items.kinds(slots) < kinds)
-            source[named], slot_there[named], kinds[named] = number, slots[named], part._items.kinds(slots)[named]
+        parts = [copy(part) for part in parts]  # their arrays stay, though one of them is about to be cleared
+        sizes = [part._used for part in parts]
+        slots = np.concatenate([np.arange(size) for size in sizes])
+        numbers = np.repeat(np.arange(len(parts)), sizes)
+        hashes = np.concatenate([part._hashes[:size] for part, size in zip(parts, sizes, strict=True)])
+        kinds = np.concatenate([part._items.kinds(np.arange(part._used)) for part in parts])
+        # Parts may name one key differently, as text or as bytes: the first kind wins, whatever their order.
+        order = np.lexsort((kinds, hashes)) if np.any(kinds != kinds[0]) else np.argsort(hashes, kind="stable")
+        firsts = np.flatnonzero(np.diff(hashes[order], prepend=~hashes[order][:1]))
+        union, named = hashes[order][firsts], order[firsts]
+        # A part that does not have a key may have dropped it at any count up to its floor.
+        floor = sum(part._floor for part in parts)
+        above = np.array([part._floor for part in parts])[numbers]
+        counts, errors = (
+            floor + np.add.reduceat((np.concatenate(kept) - above)[order], firsts)
+            for kept in ([p._counts[: p._used] for p in parts], [p._errors[: p._used] for p in parts])
+        )
         order = np.lexsort((union, -counts))
         best, dropped = order[: self.capacity], order[self.capacity :]
         self._clear()
         self._make_room(best.size)
         self._used, self._total = best.size, total
-        self._floor = max([sum(part._floor for part in parts), *counts[dropped[:1]].tolist()])
+        self._floor = max([floor, *counts[dropped[:1]].tolist()])
         self._hashes[: best.size], self._counts[: best.size] = union[best], counts[best]
         self._errors[: best.size] = errors[best]
-        for number, part in enumerate(parts):
-            chosen = np.flatnonzero(source[best] == number)
-            self._items.copy_from(part._items, slot_there[best][chosen], chosen)
+        sources, places = numbers[named[best]], slots[named[best]]
+        for number in np.unique(sources).tolist():
+            chosen = np.flatnonzero(sources == number)
+            self._items.copy_from(parts[number]._items, places[chosen], chosen)
         build_table(self._table, self._hashes, self._used)
 
     def _write(self, writer: Writer) -> None:

@@ -152,6 +152,10 @@ def in_order(arrivals: Arrivals) -> Arrivals:
     same = groups[1:] == groups[:-1]
     if np.all((groups[1:] > groups[:-1]) | (same & (times[1:] >= times[:-1]))):
         return arrivals
+    span, groups_there = int(times.max()) - int(times.min()) + 1, int(groups.max()) + 1
+    if span * groups_there <= 1 << 16:  # numbers of 16 bits are sorted by their digits, ten times as fast
+        ranks = groups.astype(np.int64) * span + (times - times.min())
+        return arrivals.take(np.argsort(ranks.astype(np.uint16), kind="stable"))
     return arrivals.take(np.lexsort((times, groups)))
 
 
