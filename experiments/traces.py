@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import InputError, NameNotFoundError
+from catchment.kernel.wc98 import LOGGED, RECORD
 
 I64 = NDArray[np.int64]
 
@@ -24,13 +25,6 @@ KNOWN = (
     "give a WC98 sample (CSV with timestamp and objectID, sorted or not), a NetFlow (CSV with StartTime and SrcAddr), "
     "or raw WC98 records of 20 bytes; the CSVs and the records may be gzipped"
 )
-
-_RECORD = np.dtype(
-    [("at", ">u4"), ("client", ">u4"), ("object", ">u4"), ("size", ">u4")]
-    + [(name, "u1") for name in ("method", "status", "type", "server")]
-)
-_LOGGED = 893_900_000, 901_600_000
-"""The log runs from 30 April to 26 July 1998: records from elsewhere have times outside it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,11 +136,11 @@ def _columns(path: Path, content: bytes, first: str, second: str) -> Iterator[tu
 
 
 def _web_records(path: Path, content: bytes) -> Trace:
-    if not content or len(content) % _RECORD.itemsize:
+    if not content or len(content) % RECORD.itemsize:
         raise InputError(f"{path} is no trace that is known here", KNOWN)
-    records = np.frombuffer(content, dtype=_RECORD)
+    records = np.frombuffer(content, dtype=RECORD)
     at = records["at"].astype(np.int64)
-    if at.min() < _LOGGED[0] or at.max() > _LOGGED[1]:
+    if at.min() < LOGGED[0] or at.max() > LOGGED[1]:
         raise InputError(f"{path} is no trace that is known here", KNOWN)
     servers = records["server"].astype(np.int64)
     return Trace(f"WC98 records {path.name}", WC98, "second", records["object"].astype(np.int64), at, servers)
