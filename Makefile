@@ -10,7 +10,7 @@ help: ## show this list
 
 # The stamp is newer than both files exactly when the environment matches them.
 .venv/.installed: requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(f"Python 3.11 or newer is needed, {sys.executable} is {v}: make PYTHON=python3.11 …") if sys.version_info < (3, 11) else print(f"setting up .venv with Python {v}: about 1.2 GB on disk")'
+	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(f"Python 3.11 or newer is needed, {sys.executable} is {v}: make PYTHON=python3.11 …") if sys.version_info < (3, 11) else print(f"setting up .venv with Python {v}: about 1.3 GB on disk")'
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip sync --require-hashes requirements.lock
@@ -25,8 +25,24 @@ run: setup ## run the main job: catchment demo
 	@$(BIN)/catchment demo
 
 .PHONY: test
-test: setup ## run every test (needs a Java 17+ runtime for the Spark ones)
+test: setup ## run every test (those of Kafka after make kafka)
 	@$(BIN)/python -m pytest $(TEST_ARGS)
+
+# Outside the repository, so that clones share it; the tests look there. Maven says each file that it fetches.
+KAFKA := $(or $(CATCHMENT_KAFKA),$(HOME)/.cache/catchment/kafka)
+KAFKA_STAMP := $(KAFKA)/$(shell cksum < tests/spark/kafka/pom.xml | cut -d' ' -f1)
+
+$(KAFKA_STAMP):
+	@command -v mvn > /dev/null || { echo "Maven is needed to fetch Kafka: install a system package such as maven"; exit 1; }
+	@echo "fetching Kafka's connector and broker to $(KAFKA): about 55 MB"
+	@rm -rf "$(KAFKA)/connector" "$(KAFKA)/broker" && mkdir -p "$(KAFKA)"
+	@for part in connector broker; do mvn --batch-mode --file tests/spark/kafka/pom.xml --activate-profiles $$part \
+	  dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$(KAFKA)/$$part" \
+	  | grep --line-buffered -E '^Downloaded|ERROR|BUILD' || exit 1; test -d "$(KAFKA)/$$part" || exit 1; done
+	@touch $@
+
+.PHONY: kafka
+kafka: $(KAFKA_STAMP) ## fetch what the Kafka tests run on (needs Maven)
 
 .PHONY: check
 check: setup ## ruff and mypy strict

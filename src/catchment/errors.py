@@ -13,7 +13,8 @@
     │   ├── DamagedBytesError      cut short, altered, or contradicting themselves
     │   └── UnknownFormatError     a magic, version, family or flag from elsewhere
     ├── NameNotFoundError          no experiment, benchmark, adapter or file of that name
-    └── PackageMissingError        an optional package that is asked for and not installed
+    ├── PackageMissingError        an optional package that is asked for and not installed
+    └── UnreachableError           a cluster or a server that does not answer
 
 A message says what was wrong, names the value, and ends with the cure.
 """
@@ -35,6 +36,7 @@ __all__ = [
     "QueryError",
     "TimeError",
     "UnknownFormatError",
+    "UnreachableError",
     "WeightError",
 ]
 
@@ -104,6 +106,10 @@ class NameNotFoundError(CatchmentError, LookupError):
 
 class PackageMissingError(CatchmentError, ImportError):
     """An optional package that is asked for and not installed."""
+
+
+class UnreachableError(CatchmentError, ConnectionError):
+    """A cluster or a server that does not answer in time."""
 
 
 class KernelCacheWarning(UserWarning):

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.spark import kafka_broker
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from pyspark.sql import SparkSession
+    from catchment.spark.kafka import connector_settings
+    from catchment.spark.session import session
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     folder: Path = tmp_path_factory.mktemp("spark")
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("catchment tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.warehouse.dir", str(folder))
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
+    # Jars count when the JVM starts, so the one session of the run has those of Kafka, where they are.
+    kafka = connector_settings(jars=kafka_broker.ARTIFACTS / "connector") if kafka_broker.PRESENT else {}
+    running = session("local[2]", "catchment tests", {"spark.sql.warehouse.dir": folder} | kafka)
+    yield running
+    running.stop()
