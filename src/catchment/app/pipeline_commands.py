@@ -1,4 +1,4 @@
-"""`catchment run`, `catchment query` and `catchment pipeline`: a pipeline from a file, and questions to what it wrote."""
+"""`catchment run`, `query` and `pipeline`: a pipeline from a file, and questions to what it wrote."""
 
 from __future__ import annotations
 
@@ -160,8 +160,8 @@ def _show(asked: Question, answers: dict[str, Answer | Ranking], tick: int) -> N
         for key, one in rows:
             table.add_row(*site, *([key] if keyed else []), *(shown(part) for part in (one.value, one.low, one.high)))
     console.print(table, markup=False)
-    one = next(iter(answers.values()))
-    answer, note = (one.answers, one.note) if isinstance(one, Ranking) else (one, "")
+    first = next(iter(answers.values()))
+    answer, note = _of(first), first.note if isinstance(first, Ranking) else ""
     if answer.window is not None:
         start, end = (_moment(edge, tick) for edge in answer.window)
         console.print(f"after {start}, up to {end}; with confidence {answer.confidence:g}", markup=False)

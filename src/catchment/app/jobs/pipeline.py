@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
 from rich.live import Live
@@ -59,7 +59,7 @@ class _Display:
         self.console, self.name = console, name
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
 
-    def __enter__(self) -> _Display:
+    def __enter__(self) -> Self:
         if self._live is not None:
             self._live.start()
         return self

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable
@@ -27,6 +28,7 @@ __all__ = ["PipelineFolder", "Reading", "SketchAbout"]
 _TRIES = 20
 _PAUSE = 0.05
 _VERSION = 1
+_NUMBERED = re.compile(r"(batch|until)=\d+")
 EVERYWHERE = "all"
 """The name of the one site of a pipeline that keeps none apart."""
 
@@ -119,15 +121,15 @@ class PipelineFolder:
         """
         self.sketch(name)
         for _ in range(_TRIES):
-            listed = self._listing()
             try:
+                listed = self._listing()
                 found = self._snapshots(name, listed)
                 chosen, moment, behind = self._choose(found, sites, now)
                 sketches = {snapshot.site: _load(snapshot) for snapshot in chosen}
+                after = self._listing()
             except FileNotFoundError:
                 time.sleep(_PAUSE)
                 continue
-            after = self._listing()
             if all(file in after for file in listed) and _folded(listed) == _folded(after):
                 events, late = (sum(getattr(each, field) for each in chosen) for field in ("events", "late"))
                 return Reading(sketches, moment, behind, events, late)
@@ -135,8 +137,10 @@ class PipelineFolder:
 
     def _listing(self) -> list[Path]:
         """The files of snapshots, oldest first."""
-        found = [file for prefix in ("until", "batch") for file in (self.path / "snapshots").glob(f"{prefix}=*/*.parquet")]
-        return sorted(found, key=lambda file: int(file.parent.name.partition("=")[2]) * 2 + ("batch=" in file.parent.name))
+        folders = [entry for entry in (self.path / "snapshots").iterdir() if _NUMBERED.fullmatch(entry.name)]
+        # A folder is there a moment before its file, and after it.
+        found = [folder / "part.parquet" for folder in folders]
+        return sorted((file for file in found if file.is_file()), key=_place)
 
     def _snapshots(self, name: str, files: Iterable[Path]) -> dict[str, list[Snapshot]]:
         """Every snapshot of that sketch by site, oldest first."""
@@ -193,7 +197,9 @@ class PipelineFolder:
             with (self.path / "metrics.jsonl").open("rb") as file:
                 file.seek(max(0, file.seek(0, 2) - 4096))
                 lines = file.read().splitlines()
-            told = [json.loads(line).get("watermark") for line in lines[-3:] if line.endswith(b"}") and line[:1] == b"{"]
+            told = [
+                json.loads(line).get("watermark") for line in lines[-3:] if line.endswith(b"}") and line[:1] == b"{"
+            ]
             moments = [datetime.fromisoformat(text) for text in told if text]
         except (OSError, ValueError):
             return -(2**60)
@@ -203,6 +209,12 @@ class PipelineFolder:
         return f"{ticks * self.tick / 1_000_000:g} seconds"
 
 
+def _place(file: Path) -> tuple[int, bool]:
+    """Where a file stands in time: what was folded until a batch comes before that batch."""
+    kind, _, number = file.parent.name.partition("=")
+    return int(number), kind == "batch"
+
+
 def _folded(files: Iterable[Path]) -> set[str]:
     return {file.parent.name for file in files if file.parent.name.startswith("until=")}
 
@@ -210,5 +222,3 @@ def _folded(files: Iterable[Path]) -> set[str]:
 def _load(snapshot: Snapshot) -> Sketch:
     column = pq.ParquetFile(snapshot.file).read(columns=["sketch"])["sketch"]
     return Sketch.from_bytes(column[snapshot.row].as_py())
-
-

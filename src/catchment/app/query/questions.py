@@ -87,9 +87,7 @@ def _check(about: SketchAbout, question: Question) -> None:
     limits = {"point": (1, 10_000), "quantile": (1, 1), "between": (2, 2), "join": (1, 2)}
     least, most = limits.get(question.question, (0, 0))
     if not least <= len(question.arguments) <= most:
-        raise QueryError(
-            f"{question.question} with {len(question.arguments)} arguments", QUESTIONS[question.question]
-        )
+        raise QueryError(f"{question.question} with {len(question.arguments)} arguments", QUESTIONS[question.question])
 
 
 def _merged(reading: Reading) -> Sketch:
@@ -112,7 +110,7 @@ def _join(folder: PipelineFolder, question: Question) -> Answer:
         sites = tuple(sorted({*reading.sketches, *there.sketches}))
         behind = tuple(sorted({*reading.behind, *there.behind}))
     joined: Any = one
-    answer = joined.inner_product(other, last=question.last, now=reading.now)
+    answer: Answer = joined.inner_product(other, last=question.last, now=reading.now)
     return replace(answer, sites=sites, missing=behind)
 
 
@@ -130,9 +128,7 @@ def _asker(about: SketchAbout, question: Question, now: int) -> Callable[[Any], 
         case "point":
             return lambda sketch: sketch.estimate(_keys(about, sketch, question.arguments), **span)
         case "top":
-            return lambda sketch: sketch.ask("top", question.k, **span)
-        case "heavy" if about.kind == "top":
-            return lambda sketch: sketch.ask("heavy_hitters", phi=question.phi, **span)
+            return lambda sketch: sketch.top(question.k, **span)
         case "heavy":
             return lambda sketch: sketch.heavy_hitters(phi=question.phi, **span)
         case "distinct":

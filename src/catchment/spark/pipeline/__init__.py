@@ -1,8 +1,8 @@
 """A pipeline as a file: events from a source, sketches of them by site, snapshots in a folder.
 
-    pipeline = read_pipeline(Path("pipeline.toml"))
-    spark = pipeline_session(pipeline)
-    Run(pipeline, spark, once=True).start()
+pipeline = read_pipeline(Path("pipeline.toml"))
+spark = pipeline_session(pipeline)
+Run(pipeline, spark, once=True).start()
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-__all__ = ["GOOD", "BAD", "Metrics", "MetricsListener"]
+__all__ = ["BAD", "GOOD", "Metrics", "MetricsListener"]
 
 GOOD, BAD = "good", "bad"
 """The names of the counts that the pipeline's two streams carry with them."""

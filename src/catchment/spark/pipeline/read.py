@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import partial
 from pathlib import Path
 
 from catchment.errors import NameNotFoundError, PipelineError
@@ -73,6 +74,8 @@ def parse_pipeline(text: str, file: str = "pipeline.toml", folder: Path | None =
 
 
 def _pipeline(file: Table, folder: Path) -> Pipeline:
+    # First: of a table whose name is misspelt, it is this that should be said, not that the right one is missing.
+    file.only("pipeline", "source", "columns", "window", "sketch", "output", "checkpoint", "spark")
     about = file.table("pipeline", needed=True)
     name = about.text("name")
     about.finish()
@@ -86,7 +89,6 @@ def _pipeline(file: Table, folder: Path) -> Pipeline:
     checkpoint = file.table("checkpoint")
     kept = checkpoint.text("folder", None)
     checkpoint.finish()
-    file.finish()
     where = _below(folder, kept) if kept else f"{output.folder}/checkpoint"
     return Pipeline(name, source, columns, window, sketches, output, where, spark, file.places)
 
@@ -177,7 +179,7 @@ def _sketches(tables: list[Table], window: Window) -> tuple[SketchSpec, ...]:
         kind = KINDS[chosen]
         key = table.text("key", cure=f'write key = "…": a {chosen} sketch is of a column') if kind.keyed else None
         weights = table.text("weights", None) if kind.weighed else None
-        using = table.places.checked(table.path, lambda kind=kind, table=table: kind.build(table, window.ticks))
+        using = table.places.checked(table.path, partial(kind.build, table, window.ticks))
         table.finish()
         found[name] = SketchSpec(name, chosen, key, weights, using, table.path)
     return tuple(found.values())

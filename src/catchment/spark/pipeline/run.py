@@ -1,7 +1,7 @@
 """Runs a pipeline: source, dead letters, sketches, snapshots, until it is over or someone says stop.
 
-**One query for both outputs.** The good rows go through `sketch_stream`, the bad ones do not, and a micro-batch gets the
-union of the sketches and the dead letters. Two queries would each have their own checkpoint and clock: after a crash
+**One query for both outputs.** The good rows go through `sketch_stream`, the bad ones do not, and a micro-batch gets
+the union of the sketches and the dead letters. Two queries would each have their own checkpoint and clock: after a crash
 one may be ahead of the other, and a row close to the limit of `ahead` could be in both or in neither. In one query
 both streams are of the same offsets and the same moment. The price is that Spark reads the source once for each; the
 pass for dead letters is a filter on the JVM, and `dead_letters = false` saves it.
@@ -62,7 +62,9 @@ def pipeline_session(pipeline: Pipeline, *, master: str | None = None, log: Path
             with (Path(os.devnull) if log is None else log).open("ab") as sink:
                 kept: dict[str, Any] = {"start_new_session": True}
                 kept |= {} if log is None else {"stdout": sink, "stderr": sink}
-                gateway = launch_gateway(SparkConf(loadDefaults=False).setAll(list(wanted.items())), kept)
+                gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                    SparkConf(loadDefaults=False).setAll(list(wanted.items())), kept
+                )
             SparkContext._ensure_initialized(gateway=gateway)
         finally:
             if before is None:
@@ -244,5 +246,3 @@ class Run:
         records = to_kafka_sketches(self.spark.createDataFrame(keyed))
         writer = records.write.format("kafka").option("kafka.bootstrap.servers", self.pipeline.output.kafka_servers)
         writer.option("topic", self.pipeline.output.kafka_topic).save()
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -64,7 +65,7 @@ def open_source(spark: SparkSession, pipeline: Pipeline) -> tuple[DataFrame, Dat
     )
     for checks in (first, *(Checks(key=None, time=None, weight=weight) for weight in weights[1:])):
         where: Path = ("window", "ahead") if checks is first and first.ahead is not None else ("columns",)
-        rows, bad = places.checked(where, lambda rows=rows, checks=checks: split_bad(rows, checks))
+        rows, bad = places.checked(where, partial(split_bad, rows, checks))
         letters.append(bad)
     dead = letters[0]
     for more in letters[1:]:
@@ -113,7 +114,8 @@ def _netflow(spark: SparkSession, source: Source, options: dict[str, str]) -> Da
 
 
 def _kafka(spark: SparkSession, source: Source, options: dict[str, str]) -> DataFrame:
-    return kafka_events(spark, source.servers or "", source.topic or "", source.schema or "", **options)
+    given: dict[str, Any] = dict(options)
+    return kafka_events(spark, source.servers or "", source.topic or "", source.schema or "", **given)
 
 
 def _files(spark: SparkSession, source: Source, options: dict[str, str]) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -34,7 +35,12 @@ class Places:
         except PipelineError:
             raise
         except CatchmentError as problem:
-            raise self.error(path, problem.problem, problem.cure) from problem
+            raise self.error(self._meant(path, problem.problem), problem.problem, problem.cure) from problem
+
+    def _meant(self, path: Path, problem: str) -> Path:
+        """The key of a table that a problem names, or the table."""
+        keys = ((*path, word) for word in re.findall(r"\w+", problem))
+        return next((key for key in keys if key in self.lines), path)
 
 
 class Table:
@@ -149,6 +155,11 @@ class Table:
             else:
                 raise self.error(name, f"{name} = {_written(value)}", "give a text, a number, true or false")
         return settings
+
+    def only(self, *names: str) -> None:
+        """Refuse the first key that is none of these."""
+        self._known += names
+        self.finish()
 
     def finish(self) -> None:
         """Refuse the first key that nothing asked for."""
