@@ -56,8 +56,14 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(
         rows,
         pa.schema(
-            [("site", pa.string()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))]
-            + [("sketch", pa.binary()), ("events", pa.int64()), ("late", pa.int64())]
+            {
+                "site": pa.string(),
+                "name": pa.string(),
+                "at": pa.timestamp("us", "UTC"),
+                "sketch": pa.binary(),
+                "events": pa.int64(),
+                "late": pa.int64(),
+            }
         ),
     )
 

@@ -52,8 +52,8 @@ class Question:
     per_site: bool = False
 
 
-def ask(folder: PipelineFolder, question: Question) -> dict[str, Answer | Ranking]:
-    """The answer by site, or over all sites under the name "".
+def ask(folder: PipelineFolder, question: Question) -> dict[str, Any]:
+    """The `Answer`, or the `Ranking` of `top` and `heavy`, by site, or over all sites under the name "".
 
     `sites` of an answer are those in it; `missing` those in it only up to their last snapshot, which ends before the
     range that was asked about does.

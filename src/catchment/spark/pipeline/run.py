@@ -1,10 +1,11 @@
 """Runs a pipeline: source, dead letters, sketches, snapshots, until it is over or someone says stop.
 
 **One query for both outputs.** The good rows go through `sketch_stream`, the bad ones do not, and a micro-batch gets
-the union of the sketches and the dead letters. Two queries would each have their own checkpoint and clock: after a crash
-one may be ahead of the other, and a row close to the limit of `ahead` could be in both or in neither. In one query
-both streams are of the same offsets and the same moment. The price is that Spark reads the source once for each; the
-pass for dead letters is a filter on the JVM, and `dead_letters = false` saves it.
+the union of the sketches and the dead letters. Two queries would each have their own checkpoint and clock: after a
+crash one may be ahead of the other, and a row close to the limit of `ahead` could be in both or in neither. In one
+query both streams are of the same offsets and the same moment. The price is that Spark reads the source once for each;
+the pass for dead letters is a filter on the JVM, and `dead_letters = false` saves it. Spark's own count of input rows
+is then double, so each stream counts its rows itself.
 
 **Stopping.** A running micro-batch ends and is committed; the next one is refused before it reads anything. What is
 not committed is done again by the next run from the checkpoint, and snapshots replace themselves, so also a kill −9
