@@ -2,7 +2,7 @@
 
     CatchmentError                 the root: catch this to catch them all
     ├── ParameterError             a parameter outside its limits, when a thing is built
-    │   └── PipelineError          a file that describes no pipeline, by its line
+    │   └── PipelineError          a file that describes no pipeline, by its line, or one that failed
     ├── InputError                 events that cannot be taken; nothing was changed
     │   ├── KeyTypeError           keys of a type that has no one hash
     │   ├── NullKeyError           a null among the keys
@@ -60,7 +60,7 @@ class ParameterError(CatchmentError, ValueError):
 
 
 class PipelineError(ParameterError):
-    """A file that describes no pipeline; the problem names the file and the line."""
+    """A file that describes no pipeline, or a pipeline that failed; the problem names the file, and the line."""
 
 
 class InputError(CatchmentError, ValueError):

@@ -79,6 +79,7 @@ def test_the_example_is_a_pipeline_with_every_kind() -> None:
         ('name = "hits"', 'name = "a b"', 13, 'name = "a b"', "letters, digits"),
         ('folder = "out"', 'mode = "updates"', 17, "[output] has no folder", 'folder = "out"'),
         ('folder = "out"', 'folder = "out"\nkeep = 1', 19, "keep = 1", "integer from 2"),
+        ('folder = "out"', 'folder = "s3a://x/y"', 18, 'folder = "s3a://x/y"', "this machine"),
         ('folder = "out"', 'folder = ""', 18, 'folder = ""', "where snapshots go"),
         ("per_batch = 10", 'trigger = "available now"', 20, "a generator without end", "events = 1000000"),
         ("per_batch = 10", 'trigger = "sometimes"', 20, "trigger='sometimes'", "10 minutes"),

@@ -55,9 +55,13 @@ class OutputFolder:
     def metrics(self) -> Path:
         return self.path / METRICS
 
-    def begin(self, about: dict[str, Any], checkpoint: Path) -> None:
-        """Say what is in the folder; refuse one whose snapshots another checkpoint made."""
-        if not (checkpoint / "offsets").is_dir() and any(self.snapshots.glob(f"*=*/{PART}")):
+    def begin(self, about: dict[str, Any], checkpoint: str | Path) -> None:
+        """Say what is in the folder; refuse one whose snapshots another checkpoint made.
+
+        A checkpoint at an address (`s3a://…`) cannot be looked into from here, and is trusted.
+        """
+        known = "://" in str(checkpoint) or (Path(checkpoint) / "offsets").is_dir()
+        if not known and any(self.snapshots.glob(f"*=*/{PART}")):
             raise PipelineError(
                 f"{self.path} has snapshots, but the checkpoint {checkpoint} is new",
                 "remove the output folder, give another, or bring its checkpoint back",

@@ -187,6 +187,8 @@ def _sketches(tables: list[Table], window: Window) -> tuple[SketchSpec, ...]:
 
 def _output(table: Table, folder: Path, window: Window) -> Output:
     where = _below(folder, table.text("folder", cure='write folder = "out", where snapshots go'))
+    if "://" in where:
+        raise table.error("folder", f'folder = "{where}"', "give a folder that this machine sees as its own")
     every = table.duration("every", "1 minute", least=1)
     _whole_ticks(table, "every", every, window.tick)
     mode = table.choice("mode", OUTPUTS, OUTPUTS[0])

@@ -8,13 +8,14 @@ the pass for dead letters is a filter on the JVM, and `dead_letters = false` sav
 is then double, so each stream counts its rows itself.
 
 **Stopping.** A running micro-batch ends and is committed; the next one is refused before it reads anything. What is
-not committed is done again by the next run from the checkpoint, and snapshots replace themselves, so also a kill −9
+not committed is done by the next run from the checkpoint, and snapshots replace themselves, so also a kill −9
 loses and repeats nothing.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -45,6 +46,8 @@ __all__ = ["Run", "pipeline_session"]
 
 _DEAD_COLUMNS = ("reason", "record", "seen")
 _POLL_SECONDS = 0.1
+_STOPPED = "stopped as asked: the next run does this micro-batch"
+_OURS = re.compile(r"catchment\.errors\.\w+: (.+)")
 
 
 def pipeline_session(pipeline: Pipeline, *, master: str | None = None, log: Path | None = None) -> SparkSession:
@@ -101,7 +104,6 @@ class Run:
         self._stopping = threading.Event()
         self._now = threading.Event()
         self._written: dict[int, tuple[int, int]] = {}
-        self._failure: CatchmentError | None = None
 
     def stop(self) -> None:
         """Ask the run to end after its running micro-batch; asked again, at once. Safe in a signal handler."""
@@ -114,15 +116,15 @@ class Run:
     def start(self, seconds: float | None = None) -> None:
         """Run until the source ends, `stop` is called, or so many seconds have passed.
 
-        Raises `PipelineError` for what only the source can show (a column that is not there), and what Spark raises
-        when a micro-batch fails.
+        Raises `PipelineError` for what only the source can show (a column that is not there), and when a micro-batch
+        fails, with the reason.
         """
         if self.trigger == AVAILABLE_NOW and self.pipeline.source.format == "generator":
             self._check_end()
         good, dead = open_source(self.spark, self.pipeline)
         stream = self._stream(good, dead)
         self.folder = OutputFolder(Path(self.pipeline.output.folder), keep=self.pipeline.output.keep)
-        self.folder.begin(self._about(good), Path(self.pipeline.checkpoint))
+        self.folder.begin(self._about(good), self.pipeline.checkpoint)
         listener = MetricsListener(self.folder.metrics, lambda batch: self._written.pop(batch, (0, 0)), self.tell)
         self.spark.streams.addListener(listener)
         try:
@@ -147,8 +149,8 @@ class Run:
                 return
             self._stopping.wait(_POLL_SECONDS) if not self._stopping.is_set() else time.sleep(_POLL_SECONDS)
         problem = query.exception()
-        if problem is not None and not self._stopping.is_set():
-            raise self._failure or problem
+        if problem is not None and _STOPPED not in str(problem):
+            raise _failure(self.pipeline, str(problem)) from problem
 
     def _check_end(self) -> None:
         if "events" not in self.pipeline.source.options:
@@ -216,7 +218,7 @@ class Run:
     def _take(self, rows: DataFrame, batch: int) -> None:
         """Write one micro-batch; the same files again where it is repeated."""
         if self._stopping.is_set():
-            raise RuntimeError("the pipeline was asked to stop")
+            raise RuntimeError(_STOPPED)
         output = self.pipeline.output
         columns = [*self.pipeline.columns.by, "name", "at", "sketch", "events", "late"]
         if not output.dead_letters:
@@ -247,3 +249,13 @@ class Run:
         records = to_kafka_sketches(self.spark.createDataFrame(keyed))
         writer = records.write.format("kafka").option("kafka.bootstrap.servers", self.pipeline.output.kafka_servers)
         writer.option("topic", self.pipeline.output.kafka_topic).save()
+
+
+def _failure(pipeline: Pipeline, said: str) -> PipelineError:
+    """What made a micro-batch fail: an error of ours in the words of the task, otherwise Spark's first line."""
+    ours = _OURS.search(said)
+    reason = ours[1] if ours else said.strip().splitlines()[0]
+    return PipelineError(
+        f"{pipeline.places.file}: a micro-batch failed ({reason})",
+        "mend what it says; the next run goes on with that micro-batch",
+    )
