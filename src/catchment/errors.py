@@ -2,6 +2,7 @@
 
     CatchmentError                 the root: catch this to catch them all
     ├── ParameterError             a parameter outside its limits, when a thing is built
+    │   └── PipelineError          a file that describes no pipeline, by its line, or one that failed
     ├── InputError                 events that cannot be taken; nothing was changed
     │   ├── KeyTypeError           keys of a type that has no one hash
     │   ├── NullKeyError           a null among the keys
@@ -33,6 +34,7 @@ __all__ = [
     "NullKeyError",
     "PackageMissingError",
     "ParameterError",
+    "PipelineError",
     "QueryError",
     "TimeError",
     "UnknownFormatError",
@@ -55,6 +57,10 @@ class CatchmentError(Exception):
 
 class ParameterError(CatchmentError, ValueError):
     """A parameter outside its limits."""
+
+
+class PipelineError(ParameterError):
+    """A file that describes no pipeline, or a pipeline that failed; the problem names the file, and the line."""
 
 
 class InputError(CatchmentError, ValueError):

@@ -21,6 +21,7 @@ from catchment.app.catalog import Catalog
 from catchment.app.describe import describe
 from catchment.app.jobs.demo import run_demo
 from catchment.app.jobs.merge_check import adapters_there_are, parse_sites, run_merge_check
+from catchment.app.pipeline_commands import pipeline_app, query, run
 from catchment.app.report import Progress, Report
 from catchment.app.targets import shortfalls
 from catchment.errors import CatchmentError, ParameterError
@@ -180,6 +181,11 @@ def merge_check(
         json_file.write_text(checks.to_json(quick=quick))
     if set(checks.broken) & (checks.ours if not strict else set(checks.broken)):
         raise typer.Exit(1)
+
+
+app.command()(run)
+app.command()(query)
+app.add_typer(pipeline_app, name="pipeline")
 
 
 def _list(catalog: Catalog) -> None:
