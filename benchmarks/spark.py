@@ -215,7 +215,7 @@ def _stream(spark: Any, folder: Path, seconds: int, figures: dict[str, float], p
 def _millis(progress: Any) -> float:
     """When a batch ended."""
     begun = np.datetime64(progress.timestamp.removesuffix("Z"), "ms").astype(np.int64)
-    return float(begun) + progress.durationMs["triggerExecution"]
+    return float(begun) + float(progress.durationMs["triggerExecution"])
 
 
 def _growth(spark: Any, folder: Path, events: int, figures: dict[str, float], progress: Progress) -> Iterator[Row]:

@@ -84,7 +84,7 @@ def test_weights_and_parameters_as_python_values(events: Any) -> None:
     call = cf.ecm_sketch_agg("key", "time", 0.1, 0.1, 1000, weight="weight", counter="panes")
     (row,) = events.where("site = 1").agg(call.alias("sketch")).collect()
     using = ECMSketch(0.1, 0.1, window=1000, counter="panes")
-    whole = build(using, of_site(1, "key"), of_site(1, "time"), of_site(1, "weight"))
+    whole = build(using, of_site(1, "key"), of_site(1, "time"), weights=of_site(1, "weight"))
     assert Sketch.from_bytes(row["sketch"]) == whole
 
 

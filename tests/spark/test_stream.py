@@ -52,7 +52,7 @@ def source(spark: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def truth() -> dict[tuple[str, str], Any]:
+def truth() -> dict[str, Any]:
     """Key and second of every event that has both, by site."""
     table = Recipe(**RECIPE).batch(0, EVENTS)
     rows: dict[str, list[tuple[int, int]]] = {}
