@@ -12,7 +12,7 @@ import pytest
 from catchment import CountMin
 from catchment.answer import plain
 from catchment.app.describe import describe
-from catchment.app.jobs.demo import run_demo
+from catchment.app.jobs.tour import run_tour
 from catchment.app.targets import shortfalls
 
 ROOT = Path(__file__).parents[2]
@@ -153,9 +153,9 @@ def test_the_targets_that_are_written_name_benchmarks_that_exist() -> None:
     assert shortfalls(ROOT / "benchmarks/targets.toml", "sketches", {})
 
 
-def test_the_demo_answers_truly_and_moves_little() -> None:
+def test_the_tour_answers_truly_and_moves_little() -> None:
     told: list[float] = []
-    answers, moved = run_demo(seed=3, progress=lambda _, share: told.append(share), events_a_site=40_000)
+    answers, moved = run_tour(seed=3, progress=lambda _, share: told.append(share), events_a_site=40_000)
     assert answers.figures["answers"] == 12
     assert answers.figures["answers_that_hold"] >= 11
     assert moved.figures["raw_over_moved"] > 3

@@ -13,10 +13,17 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from catchment import ECMSketch, Panes, SpaceSaving, UltraLogLog
-from catchment.errors import DamagedBytesError, NameNotFoundError, ParameterError
+from catchment.errors import DamagedBytesError, NameNotFoundError, ParameterError, PipelineError
 from catchment.sketch.base import Sketch
 from catchment.spark import SketchOf, sketch, sketch_stream
-from catchment.spark.savepoint import export_savepoint, read_savepoint, read_states, savepoint_offsets
+from catchment.spark.pipeline import Run, parse_pipeline, resumed
+from catchment.spark.savepoint import (
+    export_savepoint,
+    list_savepoint,
+    read_savepoint,
+    read_states,
+    savepoint_offsets,
+)
 from catchment.spark.source import register_sources
 from catchment.spark.source.recipe import Recipe
 from catchment.window.gather import build
@@ -223,3 +230,46 @@ def test_batches_and_other_state_stores_are_refused(spark: Any, source: Any) -> 
     finally:
         spark.conf.set(name, before)
     assert isinstance(Sketch.from_bytes(ECMSketch(0.1, 0.1, window=60).to_bytes()), ECMSketch)
+
+
+def test_a_pipeline_goes_on_from_a_savepoint_where_its_source_was(spark: Any, tmp_path: Path) -> None:
+    def pipeline(folder: str, events: int) -> Any:
+        options = "\n".join(f"{name} = {value}" for name, value in RECIPE.items())
+        text = f"""
+[pipeline]
+name = "moved"
+[source]
+format = "generator"
+[source.options]
+{options}
+events = {events}
+[columns]
+time = "time"
+site = "site"
+[window]
+length = "2 minutes"
+[[sketch]]
+name = "hits"
+kind = "ecm"
+key = "key"
+epsilon = 0.1
+[output]
+folder = "{tmp_path}/{folder}"
+dead_letters = false
+[spark]
+trigger = "available now"
+per_batch = 4000
+"""
+        return parse_pipeline(text, "moved.toml", tmp_path)
+
+    Run(pipeline("old", 5000), spark).start()
+    export_savepoint(spark, tmp_path / "old" / "checkpoint", tmp_path / "savepoint")
+    assert len(list(list_savepoint(tmp_path / "savepoint"))) == 3
+    with pytest.raises(PipelineError, match="is not new"):
+        resumed(pipeline("old", EVENTS), tmp_path / "savepoint")
+    moved = resumed(pipeline("new", EVENTS), tmp_path / "savepoint")
+    Run(moved, spark, savepoint=tmp_path / "savepoint").start()
+    Run(pipeline("whole", EVENTS), spark).start()
+    found, expected = (states(spark, tmp_path / folder / "checkpoint") for folder in ("new", "whole"))
+    assert found == expected
+    assert sum(StreamState.from_bytes(blob).events for blob in found.values()) > 0.98 * EVENTS

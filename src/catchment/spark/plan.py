@@ -26,9 +26,9 @@ from pyspark.sql.types import (
 
 from catchment.errors import InputError, KeyTypeError, ParameterError, TimeError, WeightError
 from catchment.sketch.base import Sketch
-from catchment.spark.durations import microseconds
 from catchment.window.base import WindowSketch
 from catchment.window.clock import ARRIVALS
+from catchment.window.durations import microseconds
 from catchment.window.dyadic import DyadicECM
 from catchment.window.ordered import FLOAT, IPV4
 

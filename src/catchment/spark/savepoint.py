@@ -8,7 +8,7 @@ stream to another cluster, another Spark or another number of partitions, and to
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,14 @@ from catchment.errors import DamagedBytesError, NameNotFoundError
 from catchment.spark.stream import STATE
 from catchment.window.stream_state import StreamState
 
-__all__ = ["committed_batch", "export_savepoint", "read_savepoint", "read_states", "savepoint_offsets"]
+__all__ = [
+    "committed_batch",
+    "export_savepoint",
+    "list_savepoint",
+    "read_savepoint",
+    "read_states",
+    "savepoint_offsets",
+]
 
 _OFFSETS = b"catchment.offsets"
 
@@ -56,6 +63,14 @@ def read_savepoint(spark: SparkSession, path: str | Path) -> DataFrame:
     for blob in table.column(STATE).to_pylist():
         StreamState.from_bytes(blob)
     return spark.createDataFrame(table.replace_schema_metadata(None))
+
+
+def list_savepoint(path: str | Path) -> Iterator[tuple[str, StreamState]]:
+    """Each group by its values, and its state."""
+    table = _table(path)
+    names = [name for name in table.column_names if name != STATE]
+    for row in table.to_pylist():
+        yield ", ".join(f"{name}={row[name]}" for name in names) or "all", StreamState.from_bytes(row[STATE])
 
 
 def savepoint_offsets(path: str | Path) -> list[Any]:

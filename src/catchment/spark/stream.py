@@ -23,9 +23,9 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from catchment.errors import MergeError, ParameterError, TimeError
 from catchment.sketch.base import Sketch
-from catchment.spark.durations import as_ticks
 from catchment.spark.plan import Plan, SketchOf
 from catchment.spark.tasks import Gathering, big_batches
+from catchment.window.durations import as_ticks
 from catchment.window.gather import kind_of
 from catchment.window.stream_state import Snapshot, StreamState
 

@@ -12,8 +12,11 @@ import pyarrow as pa
 
 from catchment.errors import KeyTypeError
 from catchment.sketch.base import Sketch
+from catchment.window.base import WindowSketch
 from catchment.window.ecm import ECMSketch
+from catchment.window.gather import gathered
 from catchment.window.grid_sketch import COUNTERS
+from catchment.window.stream_state import StreamState
 
 __all__ = ["warm"]
 
@@ -55,6 +58,15 @@ def _exercise(kind: type[Sketch], parameters: dict[str, Any], events: dict[str, 
     except KeyTypeError:  # a sketch of ranges takes numbers only
         return
     kind.merge([sketch, kind.from_bytes(sketch.to_bytes())]).to_bytes()
+    if isinstance(sketch, WindowSketch) and "keys" in kind.inputs and not isinstance(events["keys"], list):
+        _gather(kind(**parameters), events["keys"], np.asarray(events["at"]))
+
+
+def _gather(using: Sketch, keys: Any, times: Any) -> None:
+    """What tasks do on the way to a sketch."""
+    state = StreamState(using, lateness=2)
+    state.take([gathered(using, np.asarray(keys) if using.names_keys else keys, at=times)])
+    StreamState.from_bytes(state.to_bytes()).current()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from catchment.app.report import shown
-from catchment.spark.pipeline import Metrics, Run, pipeline_session, read_pipeline
+from catchment.spark.pipeline import Metrics, Run, pipeline_session, read_pipeline, resumed
 
 __all__ = ["INTERRUPTED", "run_pipeline"]
 
@@ -20,9 +20,19 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C, as of any command that it ends."""
 
 
-def run_pipeline(file: Path, *, master: str | None, seconds: float | None, once: bool) -> int:
-    """Run the pipeline of that file; the exit code: 0, or 130 after Ctrl-C."""
+def run_pipeline(
+    file: Path,
+    *,
+    master: str | None,
+    seconds: float | None,
+    once: bool,
+    savepoint: Path | None = None,
+    new_source: bool = False,
+) -> int:
+    """Run the pipeline of that file, from its checkpoint or a savepoint; the exit code: 0, or 130 after Ctrl-C."""
     pipeline = read_pipeline(file)
+    if savepoint is not None:
+        pipeline = resumed(pipeline, savepoint, new_source=new_source)
     console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 200)
     output = Path(pipeline.output.folder)
     output.mkdir(parents=True, exist_ok=True)
@@ -32,7 +42,7 @@ def run_pipeline(file: Path, *, master: str | None, seconds: float | None, once:
     came: list[int] = []
     try:
         with _Display(console, pipeline.name) as display:
-            run = Run(pipeline, spark, once=once, tell=display.show)
+            run = Run(pipeline, spark, once=once, tell=display.show, savepoint=savepoint)
 
             def stop(number: int, _frame: Any) -> None:
                 came.append(number)

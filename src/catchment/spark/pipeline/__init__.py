@@ -10,6 +10,7 @@ from __future__ import annotations
 from catchment.spark.pipeline.folder import OutputFolder
 from catchment.spark.pipeline.progress import Metrics
 from catchment.spark.pipeline.read import EXAMPLE, parse_pipeline, read_pipeline
+from catchment.spark.pipeline.resume import resumed
 from catchment.spark.pipeline.run import Run, pipeline_session
 from catchment.spark.pipeline.spec import Pipeline
 
@@ -22,4 +23,5 @@ __all__ = [
     "parse_pipeline",
     "pipeline_session",
     "read_pipeline",
+    "resumed",
 ]

@@ -37,6 +37,7 @@ from catchment.spark.pipeline.folder import OutputFolder
 from catchment.spark.pipeline.progress import BAD, GOOD, Metrics, MetricsListener
 from catchment.spark.pipeline.sources import needed_settings, open_source
 from catchment.spark.pipeline.spec import AS_FAST_AS_POSSIBLE, AVAILABLE_NOW, Pipeline
+from catchment.spark.savepoint import read_savepoint
 from catchment.spark.session import session, settings
 from catchment.spark.source.dead_letters import write_dead_letters
 from catchment.spark.stream import sketch_stream
@@ -89,6 +90,8 @@ class Run:
         End when everything that is there now is read, whatever the file's trigger says.
     tell
         Called with the metrics of each micro-batch.
+    savepoint
+        The states to start from, for a new checkpoint; the pipeline is then what `resumed` gives.
     """
 
     def __init__(
@@ -98,8 +101,9 @@ class Run:
         *,
         once: bool = False,
         tell: Callable[[Metrics], None] = lambda _: None,
+        savepoint: Path | None = None,
     ) -> None:
-        self.pipeline, self.spark, self.tell = pipeline, spark, tell
+        self.pipeline, self.spark, self.tell, self.savepoint = pipeline, spark, tell, savepoint
         self.trigger = AVAILABLE_NOW if once else pipeline.spark.trigger
         self._stopping = threading.Event()
         self._now = threading.Event()
@@ -181,6 +185,7 @@ class Run:
                 lateness=pipeline.window.lateness // pipeline.window.tick,
                 every=pipeline.output.every // pipeline.window.tick,
                 output=pipeline.output.mode,
+                initial=None if self.savepoint is None else read_savepoint(self.spark, self.savepoint),
             )
         except CatchmentError as problem:
             raise PipelineError(f"{pipeline.places.file}: {problem.problem}", problem.cure) from problem
