@@ -21,7 +21,7 @@ help: ## show this list
 setup: .venv/.installed ## make .venv with the locked dependencies
 
 .PHONY: run
-run: setup ## run the main job: catchment demo
+run: setup ## run the main job: catchment demo, a pipeline on local Spark
 	@$(BIN)/catchment demo
 
 .PHONY: test
