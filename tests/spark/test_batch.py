@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PythonException
 
 from catchment import (
     BottomK,
@@ -26,7 +28,7 @@ from catchment import (
 )
 from catchment.errors import InputError, KeyTypeError, ParameterError, TimeError, WeightError
 from catchment.sketch.base import Sketch
-from catchment.spark import SketchOf, sketch
+from catchment.spark import SketchOf, scan, sketch
 from catchment.spark.plan import Plan
 from catchment.spark.scan import Scan, plain_scan
 from catchment.testing.exact import ExactWindow
@@ -234,3 +236,72 @@ def test_a_sketch_with_events_is_no_prototype(df: Any) -> None:
     used.update([1])
     with pytest.raises(ParameterError, match="has events in it"):
         sketch(df, using=used, keys="url")
+
+
+@pytest.mark.parametrize("name", ["a.b", "a`b", "50%", "a:b", "clock", "name"])
+def test_columns_of_any_name_are_keys_and_groups(spark: Any, name: str) -> None:
+    frame = spark.createDataFrame([("x", 1), ("y", 2), ("x", 3)], "key string, tick long")
+    hits = ECMSketch(0.1, 0.1, window=60)
+    named = frame.withColumnRenamed("key", name)
+    rows = sketch(named, using=hits, keys=name, time="tick", by=name).collect()
+    assert {row[name]: bytes(row["sketch"]) for row in rows} == {
+        "x": build(hits, ["x", "x"], at=[1, 3]).to_bytes(),
+        "y": build(hits, ["y"], at=[2]).to_bytes(),
+    }
+
+
+@pytest.mark.parametrize("name", ["newest", "part", "Sketch", "time:", "raw:tick"])
+def test_names_that_are_taken_are_refused(spark: Any, name: str) -> None:
+    frame = spark.createDataFrame([("x", 1)], "key string, tick long").withColumnRenamed("key", name)
+    with pytest.raises(ParameterError, match="rename"):
+        sketch(frame, using=Wave(0.1, window=60), time="tick", by=name)
+
+
+@pytest.mark.parametrize("kind", ["struct<x: int>", "array<int>", "map<int, int>"])
+def test_groups_that_cannot_be_told_apart_are_refused(spark: Any, kind: str) -> None:
+    frame = spark.sql(f"SELECT 1L AS tick, CAST(NULL AS {kind}) AS town")
+    with pytest.raises(ParameterError, match=r"town.*cast it to string"):
+        sketch(frame, using=Wave(0.1, window=60), time="tick", by="town")
+
+
+def test_the_fast_lane_reads_what_spark_reads(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hits = ECMSketch(0.1, 0.1, window=60)
+
+    def both(frame: Any, fast: bool) -> bytes:
+        """The sketch by either lane; whether the fast one is taken."""
+        given = {"using": hits, "keys": "key", "time": "at"}
+        plan, _ = Plan.of(frame, **given)
+        assert isinstance(plain_scan(frame, plan), Scan) == fast
+        rows, auto = (sketch(frame, lane=lane, **given).first() for lane in ("rows", "auto"))
+        assert bytes(rows["sketch"]) == bytes(auto["sketch"])
+        return bytes(auto["sketch"])
+
+    file = tmp_path / "events.parquet"
+    pq.write_table(pa.table({"key": [1, 2], "at": [10, 20]}), file)
+    twice = both(spark.read.parquet(str(file), str(file)), fast=False)
+    assert twice == build(hits, [1, 1, 2, 2], at=[10, 10, 20, 20]).to_bytes()
+    (tmp_path / "with empty").mkdir()
+    pq.write_table(pa.table({"key": [1, 2], "at": [10, 20]}), tmp_path / "with empty" / "events.parquet")
+    (tmp_path / "with empty" / "nothing.parquet").touch()
+    both(spark.read.schema("key long, at long").parquet(str(tmp_path / "with empty")), fast=False)
+    # The oldest timestamps of Parquet, of a year beyond what 64 bits of nanoseconds can hold.
+    end = datetime.datetime(9999, 12, 31)
+    pq.write_table(
+        pa.table({"key": [1], "at": pa.array([end], pa.timestamp("us"))}),
+        tmp_path / "int96.parquet",
+        use_deprecated_int96_timestamps=True,
+    )
+    at_the_end: Any = Sketch.from_bytes(both(spark.read.parquet(str(tmp_path / "int96.parquet")), fast=True))
+    assert at_the_end.newest == (end - datetime.datetime(1970, 1, 1)).total_seconds()
+    # Files of several schemas, where there are too many to look into.
+    (tmp_path / "many").mkdir()
+    pq.write_table(pa.table({"key": [1, 2], "at": [10, 20]}), tmp_path / "many" / "1.parquet")
+    pq.write_table(pa.table({"at": [30]}), tmp_path / "many" / "2.parquet")
+    monkeypatch.setattr(scan, "_MANY_FILES", 1)
+    both(spark.read.schema("key long, at long").parquet(str(tmp_path / "many")), fast=False)
+
+
+def test_times_out_of_range_are_told_by_name(spark: Any) -> None:
+    frame = spark.sql("SELECT 1L AS key, 1L << 61 AS tick")
+    with pytest.raises(PythonException, match=r"TimeError.*2\^60"):
+        sketch(frame, using=ECMSketch(0.1, 0.1, window=60), keys="key", time="tick").collect()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from catchment import ECMSketch, Panes, SpaceSaving, UltraLogLog
+from catchment import ECMSketch, Panes, SpaceSaving, UltraLogLog, Wave
 from catchment.errors import DamagedBytesError, NameNotFoundError, ParameterError, PipelineError
 from catchment.sketch.base import Sketch
 from catchment.spark import SketchOf, sketch, sketch_stream
@@ -273,3 +273,53 @@ per_batch = 4000
     found, expected = (states(spark, tmp_path / folder / "checkpoint") for folder in ("new", "whole"))
     assert found == expected
     assert sum(StreamState.from_bytes(blob).events for blob in found.values()) > 0.98 * EVENTS
+
+
+def written(spark: Any, folder: Path, batches: list[list[tuple[str, int]]], name: str = "site") -> Any:
+    """A stream of one file for each batch, of sites and seconds."""
+    for rows in batches:
+        frame = spark.createDataFrame(rows, "site string, second bigint")
+        columns = f"site AS `{name}`", "timestamp_seconds(second) AS time", "second"
+        frame.selectExpr(*columns).coalesce(1).write.parquet(str(folder), mode="append")
+    schema = f"`{name}` string, time timestamp, second bigint"
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def test_every_stretch_with_events_has_its_snapshot_also_in_silence(spark: Any, tmp_path: Path) -> None:
+    """Two stretches that come at once and wait, one that is over before it ends, and one at the watermark itself."""
+    batches = [
+        [("busy", 5), ("quiet", 7), ("quiet", 65)],
+        [("busy", 70)],
+        [("quiet", 60)],
+        [("busy", 300)],
+        [("busy", 400)],
+    ]
+    hits, name = ECMSketch(0.1, 0.1, window=600), "site"
+    stream = written(spark, tmp_path / "in", batches, name)
+    given = {"using": hits, "keys": "second", "by": name, "lateness": 10}
+    rows = run(stream, tmp_path / "checkpoint", "stretches", **given)
+    found = {(row[name], int((row["at"] - datetime.datetime(1970, 1, 1)).total_seconds())): row for row in rows}
+    assert set(found) == {("busy", 60), ("busy", 120), ("busy", 300), ("quiet", 60), ("quiet", 120)}
+    for (site, at), row in found.items():
+        times = [second for batch in batches for each, second in batch if each == site and second <= at]
+        assert bytes(row["sketch"]) == build(hits, times, at=times).to_bytes(), (site, at)
+    assert len(found) == len(rows)
+    assert export_savepoint(spark, tmp_path / "checkpoint", tmp_path / "savepoint.parquet") == 2
+
+
+def test_integers_in_another_unit_than_the_tick_are_told_by_name(spark: Any, tmp_path: Path) -> None:
+    stream = written(spark, tmp_path / "in", [[("a", 1_700_000_000_000)]])
+    with pytest.raises(StreamingQueryException, match=r"TimeError.*tick= the unit"):
+        run(stream, tmp_path / "checkpoint", using=Wave(0.1, window=60), time="second")
+
+
+@pytest.mark.parametrize("name", ["state", "clock", "at", "Late", "si.te"])
+def test_names_that_are_taken_are_refused(spark: Any, tmp_path: Path, name: str) -> None:
+    stream = written(spark, tmp_path / "in", [[("a", 1)]], name)
+    with pytest.raises(ParameterError, match="rename"):
+        sketch_stream(stream, using=Wave(0.1, window=60), time="second", by=name)
+
+
+def test_a_stream_with_a_watermark_of_its_own_is_refused(source: Any) -> None:
+    with pytest.raises(ParameterError, match="lateness="):
+        sketch_stream(source(100).withWatermark("time", "1 minute"), using=using(), time="time", by="site")

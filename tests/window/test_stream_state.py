@@ -27,7 +27,7 @@ from catchment import (
     UltraLogLog,
     Wave,
 )
-from catchment.errors import BytesError, InputError, ParameterError, UnknownFormatError
+from catchment.errors import BytesError, InputError, ParameterError, TimeError, UnknownFormatError, WeightError
 from catchment.sketch.base import Sketch
 from catchment.testing.exact import ExactWindow
 from catchment.window import counted_events, listed_events, part_events
@@ -56,6 +56,8 @@ SKETCHES: dict[str, Callable[[], Sketch]] = {
     "splitter": lambda: SplitterCountMin(0.3, 0.3, window=40),
 }
 WEIGHTED = {"ecm", "ecm-eh", "ecm-randomized", "ecm-panes", "dyadic", "wave", "top", "count-min", "space-saving"}
+ORDERED = {"top", "space-saving", "splitter", "ecm-randomized", "conservative"}
+"""The order of the events of one tick matters to these; `build` has one of its own."""
 LATENESS = 5
 
 
@@ -86,7 +88,8 @@ def fed(using: Sketch, batches: list[tuple[Any, ...]], every: int) -> tuple[Stre
 def streams(draw: st.DrawFn) -> tuple[Any, Any, Any, list[int], int]:
     """Keys, times with delays of at most LATENESS in the order of arrival, weights, where to cut, and a seed."""
     count = draw(st.integers(1, 60))
-    steps = draw(st.lists(st.integers(0, 6), min_size=count, max_size=count))
+    # Now and then nothing for longer than a stretch and the lateness together.
+    steps = draw(st.lists(st.integers(0, 6) | st.sampled_from([8, 13, 30]), min_size=count, max_size=count))
     delays = draw(st.lists(st.integers(0, LATENESS), min_size=count, max_size=count))
     keys = draw(st.lists(st.integers(0, 15), min_size=count, max_size=count))
     weights = draw(st.lists(st.integers(1, 9), min_size=count, max_size=count))
@@ -124,9 +127,7 @@ def test_any_cut_gives_the_same_bytes_and_snapshots(name: str, every: int, strea
         assert blob == expected.to_bytes(), f"the snapshot at {at}"
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in SKETCHES if name not in ("top", "space-saving", "splitter", "ecm-randomized")]
-)
+@pytest.mark.parametrize("name", [name for name in SKETCHES if name not in ORDERED])
 def test_one_go_is_the_sketch_updated_in_order(name: str) -> None:
     rng = np.random.default_rng(5)
     keys, times = rng.integers(0, 16, 3000), np.sort(rng.integers(0, 150, 3000))
@@ -212,12 +213,82 @@ def test_late_events_are_counted_and_move_no_snapshot() -> None:
     assert state.current().total().high == 4  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("name", ["ecm", "top", "space-saving", "distinct"])
+def test_a_stretch_whose_events_are_over_before_it_is_has_its_snapshot_too(name: str) -> None:
+    using = SKETCHES[name]()
+    state, snapshots = StreamState(using, lateness=10, every=60), list[tuple[int, Sketch]]()
+    for tick in (5, 7, 70, 300, 400):
+        snapshots += state.take([gathered(using, [tick], at=[tick], every=60)])
+        state = StreamState.from_bytes(state.to_bytes())
+    assert [at for at, _ in snapshots] == [60, 120, 300]
+    assert snapshots[0][1] == build(using, [5, 7], at=[5, 7])
+
+
+def test_the_last_snapshot_of_a_silent_stream_is_not_lost_when_its_events_are_over() -> None:
+    using = ECMSketch(0.1, 0.1, window=100)
+    state = StreamState(using, lateness=2, every=10)
+    for tick in (1, 2, 8):
+        state.take([gathered(using, [tick], at=[tick])])
+    snapshot = state.unfinished(10)
+    assert snapshot is not None
+    assert (snapshot.at, snapshot.sketch) == (10, build(using, [1, 2, 8], at=[1, 2, 8]))
+
+
+@pytest.mark.parametrize("name", ["ecm", "wave", "top"])
+def test_weights_above_what_a_float_can_tell_apart_are_read_again(name: str) -> None:
+    using = SKETCHES[name]()
+    weights = np.random.default_rng(1).integers(2**52, 2**55, 40)
+    events = gathered(using, **columns(using, np.arange(40), np.arange(40), weights))
+    assert events.weight == int(weights.sum())
+    assert type(events).from_bytes(using, events.to_bytes()).to_bytes() == events.to_bytes()
+
+
+@pytest.mark.parametrize("name", ["ecm", "wave", "top"])
+def test_weights_that_would_wrap_around_are_refused(name: str) -> None:
+    using = SKETCHES[name]()
+    with pytest.raises(WeightError, match=r"2\^62"):
+        gathered(using, **columns(using, np.zeros(4, int), np.zeros(4, int), np.full(4, 2**62)))
+    most = gathered(using, **columns(using, [1], [1], np.array([2**62 - 1])))
+    with pytest.raises(WeightError, match=r"2\^62"):
+        StreamState(using).take([most] * 5)
+
+
+@pytest.mark.parametrize("name", ["ecm", "wave", "top", "distinct", "count-min"])
+def test_times_out_of_range_are_refused_before_they_are_sent(name: str) -> None:
+    using = SKETCHES[name]()
+    with pytest.raises(TimeError, match="2\\^60"):
+        gathered(using, **columns(using, [1, 2], [1, 2**61]))
+
+
+def test_ticks_that_wrap_around_are_damaged_bytes() -> None:
+    using = Wave(0.2, window=40)
+    events: Any = gathered(using, at=np.arange(9))
+    events.ticks = np.cumsum(np.r_[0, np.full(8, 2**61)])  # back at the first: 2^64 in all
+    events.newest = int(events.ticks[-1])
+    with pytest.raises(BytesError, match="out of order"):
+        type(events).from_bytes(using, events.to_bytes())
+
+
+def test_a_task_with_many_groups_holds_few_sketches_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    using = CountMin(0.1, 0.1)
+    monkeypatch.setattr(part_events, "HELD_BYTES", 10 * using.nbytes)
+    gatherer = part_events.PartGatherer(using)
+    groups = np.arange(500, dtype=np.int32)
+    arrivals = Arrivals(groups, np.zeros(500, dtype=np.int64), {"keys": using.read_keys(groups)})
+    most, found = 0, set()
+    for group, _ in gatherer.add(arrivals):
+        found.add(group)
+        most = max(most, len(gatherer._parts))
+    assert most <= 11
+    assert found | {group for group, _ in gatherer.flush()} == set(range(500))
+
+
 def test_a_silent_stream_can_be_asked_for_its_last_snapshot_without_being_changed() -> None:
     using = ECMSketch(0.1, 0.1, window=100)
     state = StreamState(using, lateness=2, every=10)
     state.take([gathered(using, [1, 2], at=[5, 9])])
     before = state.to_bytes()
-    assert state.next_end == 10
+    assert state.ends == [10]
     assert state.unfinished(9) is None
     snapshot = state.unfinished(10)
     assert snapshot is not None

@@ -11,17 +11,21 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     DataType,
     DoubleType,
     FloatType,
     IntegralType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
+    YearMonthIntervalType,
 )
 
 from catchment.errors import InputError, KeyTypeError, ParameterError, TimeError, WeightError
@@ -32,7 +36,7 @@ from catchment.window.durations import microseconds
 from catchment.window.dyadic import DyadicECM
 from catchment.window.ordered import FLOAT, IPV4
 
-__all__ = ["Measure", "Plan", "SketchOf"]
+__all__ = ["Measure", "Plan", "SketchOf", "plain", "unplain"]
 
 _INPUTS = ("keys", "weights", "values", "attributes")
 _KEY_CURE = "choose a column of integers, strings or binary, or cast it, for instance to string"
@@ -95,8 +99,12 @@ class Plan:
         values: str | None = None,
         attributes: str | None = None,
         tick: str = "1 second",
+        taken: Iterable[str] = ("newest", "part", "sketch"),
     ) -> tuple[Plan, DataFrame]:
-        """The plan, and the columns that it needs of the DataFrame; raises what is wrong with either."""
+        """The plan, and the columns that it needs of the DataFrame; raises what is wrong with either.
+
+        `taken` are names that no column of `by` may have, since columns of the result, or on the way there, have them.
+        """
         schema = df.schema
         shared = SketchOf(CountlessSketch, keys, weights, values, attributes)
         named = isinstance(using, Mapping)
@@ -109,11 +117,8 @@ class Plan:
         if length < 1:
             raise ParameterError(f"tick={tick!r}", "give at least one microsecond")
         counted = True
-        projected: dict[str, Column] = {field.name: sql.col(_quoted(field.name)) for field in groups}
-        if len(projected) < len(groups) or "part" in projected or (named and "name" in projected):
-            raise ParameterError(
-                f"by={[field.name for field in groups]}", "name each column once; 'part' and 'name' are taken"
-            )
+        _check_groups(groups, {*taken, *(("name",) if named else ())})
+        projected: dict[str, Column] = {plain(field.name): sql.col(_quoted(field.name)) for field in groups}
         if time is None:
             needs = [name for name, each in wanted.items() if isinstance(each.using, WindowSketch)]
             if needs:
@@ -148,17 +153,39 @@ class Plan:
             ),
         )
 
+    @property
+    def groups(self) -> list[StructField]:
+        """The columns of `by` on the way to the result, under names that Spark's Python does not take apart."""
+        return [StructField(plain(field.name), field.dataType, field.nullable) for field in self.by]
+
     def parts_schema(self) -> StructType:
         """What tasks send: a group, which measure, its newest tick, and its events."""
         fields = [StructField("name", StringType(), False)] if self.named else []
         return StructType(
-            [*self.by, *fields, StructField("newest", LongType()), StructField("part", BinaryType(), False)]
+            [*self.groups, *fields, StructField("newest", LongType()), StructField("part", BinaryType(), False)]
         )
 
     def result_schema(self) -> StructType:
         """One row for each group and measure."""
         fields = [StructField("name", StringType(), False)] if self.named else []
         return StructType([*self.by, *fields, StructField("sketch", BinaryType(), False)])
+
+
+def _check_groups(groups: tuple[StructField, ...], taken: set[str]) -> None:
+    """Refuse columns to group by whose names clash, as Spark compares names, or whose values cannot be told apart."""
+    names = [field.name.lower() for field in groups]
+    clash = [name for name in names if name in taken or name.startswith(("time:", "raw:", "hash:"))]
+    if clash or len(set(names)) < len(names):
+        raise ParameterError(
+            f"by={[field.name for field in groups]}",
+            f"name each column once, and rename those called {', '.join(sorted(taken))}, time:, raw: or hash:",
+        )
+    for field in groups:
+        if isinstance(field.dataType, ArrayType | MapType | StructType | VariantType | YearMonthIntervalType):
+            raise ParameterError(
+                f"by={field.name!r} is of type {field.dataType.simpleString()}",
+                "group by its fields, or by what it is as text: cast it to string",
+            )
 
 
 def _completed(name: str, sketch: Sketch | SketchOf, shared: SketchOf) -> SketchOf:
@@ -205,7 +232,7 @@ def _measure(schema: StructType, name: str, each: SketchOf, projected: dict[str,
             )
         if isinstance(kind, IntegralType):
             value = value.cast("bigint")
-        place = f"{'hash' if hashed and role == 'keys' else 'raw'}:{column}"
+        place = f"{'hash' if hashed and role == 'keys' else 'raw'}:{plain(column)}"
         # A null stays a null: Spark hashes it to the bare seed.
         projected[place] = sql.when(value.isNotNull(), sql.xxhash64(value)) if place.startswith("hash") else value
         inputs.append((role, place))
@@ -256,6 +283,20 @@ def _field(schema: StructType, role: str, column: str) -> StructField:
     if not isinstance(column, str) or column not in schema.names:
         raise ParameterError(f"{role}={column!r} is no column", f"there are {', '.join(schema.names)}")
     return schema[column]
+
+
+def plain(name: str) -> str:
+    """A name for a column without dots and backticks, which `DataFrame.mapInArrow` and its like read as syntax.
+
+    >>> plain("url"), plain("page.url")
+    ('url', 'page%2Eurl')
+    """
+    return name.replace("%", "%25").replace(".", "%2E").replace("`", "%60")
+
+
+def unplain(name: str) -> str:
+    """The name that `plain` was given."""
+    return name.replace("%60", "`").replace("%2E", ".").replace("%25", "%")
 
 
 def _quoted(name: str) -> str:

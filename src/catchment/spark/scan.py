@@ -13,22 +13,33 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import BinaryType, IntegralType, StringType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    BinaryType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
 
-from catchment.spark.plan import Plan
+from catchment.spark.plan import Plan, plain, unplain
 from catchment.spark.tasks import ROWS_AT_ONCE
 
 __all__ = ["Scan", "plain_scan"]
 
 TASKS_A_CORE = 4
 _MANY_FILES = 512
+_READ = (IntegralType, StringType, BinaryType, TimestampType, TimestampNTZType, DoubleType, FloatType)
+_NOT_BY = (TimestampType, TimestampNTZType, DoubleType, FloatType)
+"""Types whose values Spark and Arrow may take for equal, or show, in different ways."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
     """Row groups for each task, and the columns to read: from the name in the file to the name in the plan."""
 
-    tasks: tuple[tuple[tuple[str, tuple[int, ...] | None], ...], ...]
+    tasks: tuple[tuple[tuple[str, tuple[int, ...]], ...], ...]
     columns: tuple[tuple[str, str], ...]
     texts: tuple[str, ...]
     """Columns of text, which are read as the dictionaries that the files mostly keep: a third of the time."""
@@ -42,7 +53,7 @@ class Scan:
         """The rows of one task, some at a time."""
         names = list(dict.fromkeys(name for name, _ in self.columns))
         for path, groups in self.tasks[task]:
-            with pq.ParquetFile(path, pre_buffer=True, read_dictionary=list(self.texts)) as file:
+            with _opened(path, pre_buffer=True, read_dictionary=list(self.texts)) as file:
                 for batch in file.iter_batches(ROWS_AT_ONCE, row_groups=groups, columns=names, use_threads=False):
                     yield self._projected(pa.Table.from_batches([batch]))
 
@@ -51,6 +62,11 @@ class Scan:
             _micros(table.column(name)) if place == "time:" else table.column(name) for name, place in self.columns
         ]
         return pa.Table.from_arrays(columns, names=[place for _, place in self.columns])
+
+
+def _opened(path: str, **options: Any) -> pq.ParquetFile:
+    """A file whose oldest kind of timestamps, INT96, are read as Spark does: nanoseconds would end in 2262."""
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us", **options)
 
 
 def _micros(times: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -65,25 +81,29 @@ def plain_scan(df: DataFrame, plan: Plan) -> Scan | str:
     if isinstance(relation, str):
         return relation
     paths = []
-    for name in df.inputFiles():
+    for name in relation.location().inputFiles():  # with repeats, which df.inputFiles() leaves out
         uri = df.sparkSession._jvm.java.net.URI(name)  # type: ignore[union-attr]
         if uri.getScheme() not in ("file", None):
             return f"{uri.getScheme()}: files are read by Spark"
         paths.append(uri.getPath())
-    columns = {field.name: field.name for field in plan.by}
+    if len(set(paths)) < len(paths):
+        return "some files are to be read more than once"
+    if len(paths) > _MANY_FILES:
+        return f"{len(paths)} files are too many to see first whether each is as the schema says"
+    columns = {plain(field.name): field.name for field in plan.by}
     if plan.time is not None:
         columns["time:"] = plan.time
     for measure in plan.unhashed().measures:
-        columns |= {place: place.split(":", 1)[1] for _, place in measure.inputs}
+        columns |= {place: unplain(place.split(":", 1)[1]) for _, place in measure.inputs}
     zone = df.sparkSession.conf.get("spark.sql.session.timeZone")
     for name in columns.values():
         kind = df.schema[name].dataType
         if isinstance(kind, TimestampNTZType) and zone != "UTC":
             return f"{name} has times without a zone, in the session's {zone}"
-        if not isinstance(kind, IntegralType | StringType | BinaryType | TimestampType | TimestampNTZType):
+        if not isinstance(kind, _READ):
             return f"{name} is of type {kind.simpleString()}"
-        if isinstance(kind, TimestampType | TimestampNTZType) and name in {field.name for field in plan.by}:
-            return f"{name} groups by time"
+        if isinstance(kind, _NOT_BY) and name in {field.name for field in plan.by}:
+            return f"{name} groups by {kind.simpleString()}"
     units = _units(paths, tuple(dict.fromkeys(columns.values())), df)
     if isinstance(units, str):
         return units
@@ -119,17 +139,18 @@ def _kind(node: Any) -> str:
     return name.removesuffix("$")
 
 
-Unit = tuple[str, tuple[int, ...] | None, int]
+Unit = tuple[str, tuple[int, ...], int]
 
 
 def _units(paths: list[str], names: tuple[str, ...], df: DataFrame) -> list[Unit] | str:
     """What can be read by itself: (file, row groups, weight); and why not, where a file differs from the schema."""
     units: list[Unit] = []
     for path in paths:
-        if len(paths) > _MANY_FILES:
-            units.append((path, None, 1))
-            continue
-        with pq.ParquetFile(path) as file:
+        try:
+            file = _opened(path)
+        except (pa.ArrowException, OSError) as problem:
+            return f"{path} cannot be read by itself: {problem}"  # Spark may pass over it, as over empty files
+        with file:
             schema = file.schema_arrow
             for name in names:
                 if name not in schema.names or not _fits(schema.field(name).type, df.schema[name].dataType):
@@ -144,12 +165,14 @@ def _fits(stored: pa.DataType, kind: Any) -> bool:
         return bool(pa.types.is_integer(stored))
     if isinstance(kind, TimestampType | TimestampNTZType):
         return bool(pa.types.is_timestamp(stored))
+    if isinstance(kind, DoubleType | FloatType):
+        return bool(pa.types.is_floating(stored))
     if isinstance(kind, StringType):
         return bool(pa.types.is_string(stored) or pa.types.is_large_string(stored) or pa.types.is_dictionary(stored))
     return bool(pa.types.is_binary(stored) or pa.types.is_large_binary(stored))
 
 
-def _shared_out(units: list[Unit], tasks: int) -> tuple[tuple[tuple[str, tuple[int, ...] | None], ...], ...]:
+def _shared_out(units: list[Unit], tasks: int) -> tuple[tuple[tuple[str, tuple[int, ...]], ...], ...]:
     """Neighbours together, about as many rows in each task: rows near in a file are mostly near in time."""
     total = sum(weight for _, _, weight in units)
     shares: list[list[Unit]] = [[] for _ in range(max(1, min(tasks, len(units))))]
@@ -161,14 +184,9 @@ def _shared_out(units: list[Unit], tasks: int) -> tuple[tuple[tuple[str, tuple[i
     return tuple(_joined(share) for share in shares if share)
 
 
-def _joined(share: list[Unit]) -> tuple[tuple[str, tuple[int, ...] | None], ...]:
+def _joined(share: list[Unit]) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Row groups of one file read in one go."""
-    files: dict[str, list[int] | None] = {}
+    files: dict[str, list[int]] = {}
     for path, groups, _ in share:
-        if groups is None:
-            files[path] = None
-        else:
-            known = files.setdefault(path, [])
-            assert known is not None  # a file comes whole or by row groups
-            known += groups
-    return tuple((path, None if groups is None else tuple(groups)) for path, groups in files.items())
+        files.setdefault(path, []).extend(groups)
+    return tuple((path, tuple(groups)) for path, groups in files.items())

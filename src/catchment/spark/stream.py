@@ -23,9 +23,9 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from catchment.errors import MergeError, ParameterError, TimeError
 from catchment.sketch.base import Sketch
-from catchment.spark.plan import Plan, SketchOf
+from catchment.spark.plan import Plan, SketchOf, plain
 from catchment.spark.tasks import Gathering, big_batches
-from catchment.window.durations import as_ticks
+from catchment.window.durations import as_ticks, microseconds
 from catchment.window.gather import kind_of
 from catchment.window.stream_state import Snapshot, StreamState
 
@@ -39,6 +39,8 @@ STATE = "state"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _EPOCH = datetime(1970, 1, 1)
+_TAKEN = ("at", "clock", "events", "late", "part", "sketch", STATE)
+"""Names in the result, in what tasks send, and in savepoints."""
 
 
 def sketch_stream(
@@ -107,17 +109,25 @@ def sketch_stream(
             f"the state store {provider.split('.')[-1]}", f'spark.conf.set("{_PROVIDER}", "{_ROCKSDB}")'
         )
     plan, rows = Plan.of(
-        df, using, keys=keys, time=time, by=by, weights=weights, values=values, attributes=attributes, tick=tick
-    )
+        df, using, keys=keys, time=time, by=by, weights=weights, values=values, attributes=attributes, tick=tick,
+        taken=_TAKEN,
+    )  # fmt: skip
+    odd = [field.name for field in plan.by if field.name != plain(field.name)]
+    if odd:
+        raise ParameterError(f"by={odd[0]!r} in a stream", "rename the column: no dots, backticks and percent signs")
+    if "EventTimeWatermark" in _described(df):
+        raise ParameterError(
+            "a stream with a watermark", "leave withWatermark out: lateness= says how late events may be"
+        )
     timed = output == "snapshots"
-    waiting = as_ticks("lateness", lateness, plan.tick)
+    waiting = lateness if isinstance(lateness, int) else -(-microseconds("lateness", lateness) // plan.tick)
     stretch = as_ticks("every", every, plan.tick) if timed else 0
     if timed and stretch < 1:
         raise ParameterError(f"every={every!r}", f"give at least one tick of {tick}")
     parts = rows.mapInArrow(_StreamGather(plan, stretch), _parts_schema(plan))
     if timed:
         parts = parts.withWatermark("clock", f"{waiting * plan.tick} microseconds")
-    groups = [field.name for field in _keys(plan)] or ["nothing"]
+    groups = [field.name for field in _grouping(plan, plan.groups)]
     start = None if initial is None else initial.groupBy(*groups)
     return (
         parts.groupBy(*groups)
@@ -132,23 +142,28 @@ def sketch_stream(
     )
 
 
-def _keys(plan: Plan) -> list[StructField]:
-    return [*plan.by, *([StructField("name", StringType(), False)] if plan.named else [])]
+def _described(df: DataFrame) -> str:
+    """The logical plan as text; nothing where Spark Connect keeps it to itself."""
+    plan: Any = getattr(df, "_jdf", None)
+    return "" if plan is None else str(plan.queryExecution().logical().toString())
 
 
-def _grouping(plan: Plan) -> list[StructField]:
+def _grouping(plan: Plan, by: Iterable[StructField]) -> list[StructField]:
     """What the state is kept by; a stream without groups has one of a name that nobody sees."""
-    return _keys(plan) or [StructField("nothing", StringType(), False)]
+    keys = [*by, *([StructField("name", StringType(), False)] if plan.named else [])]
+    return keys or [StructField("nothing", StringType(), False)]
 
 
 def _parts_schema(plan: Plan) -> StructType:
-    return StructType([*_grouping(plan), StructField("clock", TimestampType()), StructField("part", BinaryType())])
+    return StructType(
+        [*_grouping(plan, plan.groups), StructField("clock", TimestampType()), StructField("part", BinaryType())]
+    )
 
 
 def _result_schema(plan: Plan) -> StructType:
     counts = [StructField("events", LongType(), False), StructField("late", LongType(), False)]
     at, blob = StructField("at", TimestampType(), False), StructField("sketch", BinaryType(), False)
-    return StructType([*_grouping(plan), at, blob, *counts])
+    return StructType([*_grouping(plan, plan.by), at, blob, *counts])
 
 
 def state_schema() -> StructType:
@@ -173,17 +188,36 @@ class _StreamGather:
             yield from gathering.flush()
 
         held: list[list[Any]] = []
+        size = 0
         for group, measure, events in rows():
             key = [*gathering.groups.values[group], *([measure.name] if self.plan.named else [])] or [""]
-            held.append([*key, None, events.to_bytes()])
+            blob = events.to_bytes()
+            held.append([*key, None, blob])
+            size += len(blob)
             if newest is None or events.newest > newest[0]:
                 newest = events.newest, key
-            if len(held) >= 1000:
+            if len(held) >= 1000 or size > 32 << 20:
                 yield _batch(held, schema)
-                held = []
+                held, size = [], 0
         if newest is not None:
+            moment(newest[0] + self.every, self.plan.tick)  # said here, before any state has it
             held.append([*newest[1], newest[0] * self.plan.tick, None])
             yield _batch(held, schema)
+
+
+def moment(tick: int, length: int) -> datetime:
+    """When a tick of so many microseconds begins.
+
+    >>> moment(60, 1_000_000)
+    datetime.datetime(1970, 1, 1, 0, 1)
+    """
+    try:
+        return _EPOCH + timedelta(microseconds=tick * length)
+    except OverflowError:
+        raise TimeError(
+            f"tick {tick} of {length} µs is not between the years 1 and 9999",
+            "give tick= the unit in which the integers of the time column count, or leave such rows out",
+        ) from None
 
 
 def _batch(rows: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
@@ -231,16 +265,18 @@ class _Keeper(StatefulProcessor):
         snapshots = state.take(parts)
         self._value.update((state.to_bytes(),))
         if self.every:
-            self._wake(state)
+            self._wake(state, {end for part in parts for end in part.ends(self.every)})
         else:
             snapshots = [Snapshot(state.newest, state.current())]
         yield from (self._row(key, state, snapshot) for snapshot in snapshots)
 
-    def _wake(self, state: StreamState) -> None:
-        """Ask to be called when the watermark passes what waits here, should nothing more come."""
-        end = state.next_end
-        if end is not None:
-            self._handle.registerTimer(end * self.plan.tick // 1000)
+    def _wake(self, state: StreamState, ends: Iterable[int]) -> None:
+        """Ask to be called when the watermark passes these stretches, where they wait, should nothing more come.
+
+        A stretch has passed when its last tick is over, and that in whole milliseconds, rounded up: no tick is cut.
+        """
+        for end in set(state.ends).intersection(ends):
+            self._handle.registerTimer(-(-(end + 1) * self.plan.tick // 1000))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
         state = self._load(key)
@@ -252,12 +288,12 @@ class _Keeper(StatefulProcessor):
         state = StreamState.from_bytes(bytes(initialState.state))
         self._value.update((state.to_bytes(),))
         if self.every:
-            self._wake(state)
+            self._wake(state, state.ends)
 
     def close(self) -> None:
         return
 
     def _row(self, key: tuple[Any, ...], state: StreamState, snapshot: Snapshot) -> Row:
-        at = _EPOCH + timedelta(microseconds=snapshot.at * self.plan.tick)
-        fields = [*(field.name for field in _grouping(self.plan)), "at", "sketch", "events", "late"]
+        at = moment(snapshot.at, self.plan.tick)
+        fields = [*(field.name for field in _grouping(self.plan, self.plan.by)), "at", "sketch", "events", "late"]
         return Row(*fields)(*key, at, snapshot.sketch.to_bytes(), state.events, state.late)

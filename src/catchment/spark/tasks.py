@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from catchment.sketch.base import Sketch
 from catchment.sketch.keys import KeyBatch, as_keys
 from catchment.spark.plan import Measure, Plan
+from catchment.window.clock import check_times
 from catchment.window.events import Arrivals, Events
 from catchment.window.gather import kind_of
 
@@ -21,17 +22,21 @@ __all__ = ["ROWS_AT_ONCE", "Gathering", "Groups", "big_batches", "parts_of"]
 ROWS_AT_ONCE = 1 << 17
 """Rows that are looked at together: small enough for the cache, large enough that a batch costs nothing."""
 
+BYTES_AT_ONCE = 64 << 20
+"""As many bytes of them, where rows are long."""
+
 
 def big_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Arrow batches joined until there are enough rows; Spark sends 10,000 at a time unless told otherwise."""
     held: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         held.append(batch)
         rows += batch.num_rows
-        if rows >= ROWS_AT_ONCE:
+        size += batch.nbytes
+        if rows >= ROWS_AT_ONCE or (rows and size >= BYTES_AT_ONCE):
             yield pa.Table.from_batches(held)
-            held, rows = [], 0
+            held, rows, size = [], 0, 0
     if rows:
         yield pa.Table.from_batches(held)
 
@@ -88,7 +93,7 @@ class Gathering:
 
     def __init__(self, plan: Plan, *, every: int = 0, merging: bool = False) -> None:
         self.plan = plan
-        self.groups = Groups([field.name for field in plan.by])
+        self.groups = Groups([field.name for field in plan.groups])
         self._gatherers = [
             (measure, using, kind_of(using, merging=merging).gatherer(using, every))
             for measure in plan.measures
@@ -128,7 +133,9 @@ def _ticks(plan: Plan, times: pa.ChunkedArray | None, count: int) -> NDArray[np.
         return np.zeros(count, dtype=np.int64)
     numbers = times.cast(pa.int64()).to_numpy()
     ticks = numbers if plan.counted else numbers // plan.tick
-    return np.ascontiguousarray(ticks, dtype=np.int64)
+    ticks = np.ascontiguousarray(ticks, dtype=np.int64)
+    check_times(ticks)
+    return ticks
 
 
 def _column(using: Sketch, measure: Measure, role: str, column: pa.ChunkedArray) -> Any:

@@ -25,7 +25,7 @@ from catchment.kernel.clock import LATE, TOO_LATE, out_of_order, register_times
 from catchment.sketch.checks import MASS_LIMIT, check_choice, check_whole
 from catchment.sketch.codec import Reader, Writer
 
-__all__ = ["ARRIVALS", "CLOCKS", "TIME", "TIME_LIMIT", "Clock", "Stamps", "clock_parameters"]
+__all__ = ["ARRIVALS", "CLOCKS", "TIME", "TIME_LIMIT", "Clock", "Stamps", "check_times", "clock_parameters"]
 
 I64 = NDArray[np.int64]
 
@@ -198,6 +198,12 @@ class Clock:
 
 def within_limits(times: I64) -> bool:
     return bool(int(times.min()) >= -TIME_LIMIT and int(times.max()) <= TIME_LIMIT)
+
+
+def check_times(times: I64) -> None:
+    """Refuse times that are further from zero than can be counted with."""
+    if times.size and not within_limits(times):
+        raise _too_far(times)
 
 
 def _too_far(times: NDArray[Any]) -> TimeError:

@@ -18,12 +18,12 @@ from catchment.kernel.gather import (
     count_weights,
     list_counts,
 )
-from catchment.sketch.checks import MASS_LIMIT
+from catchment.sketch.checks import MASS_LIMIT, check_mass, check_total
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import KeyBatch
 from catchment.window.clock import TIME_LIMIT
 from catchment.window.ecm import ECMSketch
-from catchment.window.events import Arrivals, Events, Gatherer, check_weights, in_order, runs_of
+from catchment.window.events import Arrivals, Events, Gatherer, check_sum, check_weights, in_order, runs_of, weigh
 from catchment.window.grid_sketch import GridSketch
 
 __all__ = ["CountedEvents", "CountingGatherer"]
@@ -54,7 +54,7 @@ class CountedEvents(Events):
         kept = sizes > 0
         events.ticks, events.sizes, events.cells, events.counts = ticks[kept], sizes[kept], cells, counts
         events.newest = int(events.ticks[-1]) if events.ticks.size else -TIME_LIMIT
-        events.weight = int(counts[cells < using._row_length()].sum())
+        events.weight = check_mass("weights", 0, counts[cells < using._row_length()])
         return events
 
     def add(self, others: Sequence[Self]) -> None:
@@ -65,6 +65,7 @@ class CountedEvents(Events):
 
     def _sum(self, parts: list[Self]) -> Self:
         """All parts added up, as many ticks at a time as a small table holds."""
+        check_total("weights", sum(part.weight for part in parts))  # before any count of them can wrap around
         cells = self.using._cells()
         ticks = np.unique(np.concatenate([part.ticks for part in parts]))
         step = max(1, (1 << 20) // cells)
@@ -119,7 +120,8 @@ class CountedEvents(Events):
         self.sizes = reader.integers(ticks, np.int64, low=1, high=cells)
         gaps = reader.integers(entries, np.int32, low=0, high=cells - 1)
         self.counts = reader.integers(entries, np.int64, low=1, high=MASS_LIMIT - 1)
-        if ticks and (np.any(steps[1:] < 1) or steps[0] or int(self.ticks[-1]) != self.newest):
+        # Compared as they came out, not by their steps: enough of these could wrap around.
+        if ticks and (np.any(self.ticks[1:] <= self.ticks[:-1]) or steps[0] or int(self.ticks[-1]) != self.newest):
             raise DamagedBytesError("ticks that are out of order")
         if int(self.sizes.sum()) != entries or bool(ticks) != (self.weight > 0):
             raise DamagedBytesError(f"{entries} counts for ticks with {self.sizes.sum()}")
@@ -127,9 +129,9 @@ class CountedEvents(Events):
         starts = np.cumsum(self.sizes) - self.sizes
         before = np.repeat(run[starts] - gaps[starts] if ticks else run[:0], self.sizes)
         places = run - before
-        rows = self.counts[places < self.using._row_length()].astype(np.float64).sum()
-        if entries and (int(places.max()) >= cells or rows != float(self.weight)):
-            raise DamagedBytesError(f"counts that come to {rows:.0f} of {self.weight}")
+        if entries and int(places.max()) >= cells:
+            raise DamagedBytesError(f"a count for cell {places.max()} of {cells}")
+        check_sum(self.counts[places < self.using._row_length()], self.weight)
         self.cells = places.astype(np.int32)
 
 
@@ -154,6 +156,7 @@ class CountingGatherer(Gatherer):
     def _clear(self) -> None:
         self._table = np.zeros(0, dtype=np.int64)
         self._groups, self._origin, self._ticks = 0, 0, 0
+        self._mass = 0
 
     def add(self, arrivals: Arrivals) -> Iterator[tuple[int, Events]]:
         if not len(arrivals):
@@ -161,10 +164,12 @@ class CountingGatherer(Gatherer):
         weights = check_weights(arrivals.columns)
         groups = max(self._groups, int(arrivals.groups.max()) + 1)
         first, last = int(arrivals.times.min()), int(arrivals.times.max())
-        if not self._reaches(groups, first, last):
+        mass = weigh(arrivals, weights)
+        if not self._reaches(groups, first, last) or self._mass + mass >= MASS_LIMIT:
             yield from self.flush()
             groups = int(arrivals.groups.max()) + 1
         if self._reaches(groups, first, last):
+            self._mass += mass
             self._stretch(groups, first, last)
             self._count(arrivals, weights)
         else:

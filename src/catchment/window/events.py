@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from catchment.errors import DamagedBytesError, InputError, ParameterError, UnknownFormatError
 from catchment.sketch.base import Sketch
+from catchment.sketch.checks import check_mass
 from catchment.sketch.codec import Reader, Writer, open_envelope, seal_envelope
 from catchment.sketch.keys import KeyBatch
 from catchment.window.clock import ARRIVALS, TIME_LIMIT
@@ -168,6 +169,19 @@ def runs_of(*columns: NDArray[Any]) -> I64:
     for column in columns:
         differs |= column[1:] != column[:-1]
     return np.concatenate([[0], np.flatnonzero(differs) + 1, [size]])
+
+
+def check_sum(weights: I64, stated: int) -> None:
+    """Refuse weights out of bytes that do not come to what the bytes state."""
+    roughly = float(weights.astype(np.float64).sum())
+    # Roughly first: the exact sum could wrap around, and the rough one cannot tell neighbours above 2^53 apart.
+    if roughly > 2.0**62 or int(weights.sum()) != stated:
+        raise DamagedBytesError(f"weights that come to {roughly:.0f} of {stated}")
+
+
+def weigh(arrivals: Arrivals, weights: I64 | None) -> int:
+    """What arrivals weigh together; raise a `WeightError` where that is more than can be counted."""
+    return len(arrivals) if weights is None else check_mass("weights", 0, weights)
 
 
 def check_weights(columns: Mapping[str, Any]) -> I64 | None:

@@ -9,7 +9,7 @@ import numpy as np
 from catchment.sketch.base import Sketch
 from catchment.sketch.checks import as_integers
 from catchment.sketch.keys import as_keys
-from catchment.window.clock import as_times
+from catchment.window.clock import as_times, check_times
 from catchment.window.counted_events import CountedEvents, CountingGatherer
 from catchment.window.events import Arrivals, Events, Gatherer
 from catchment.window.grid_sketch import GridSketch
@@ -57,6 +57,7 @@ def gathered(using: Sketch, keys: Any = None, at: Any = None, *, every: int = 0,
     batch = None if keys is None else using.read_keys(keys)
     count = None if batch is None else len(batch)
     times = np.zeros(count or 0, np.int64) if at is None else as_times(at, count)
+    check_times(times)
     columns: dict[str, Any] = {"keys": batch} if batch is not None else {}
     for name, column in more.items():
         if column is not None:

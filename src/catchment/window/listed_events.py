@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from catchment.errors import DamagedBytesError, KeyTypeError
 from catchment.sketch.base import Sketch
-from catchment.sketch.checks import MASS_LIMIT, check_mass
+from catchment.sketch.checks import MASS_LIMIT, check_mass, check_total
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import BINARY, HASHED, INTEGER, TEXT, KeyBatch, is_utf8
 from catchment.window.base import WindowSketch
 from catchment.window.clock import TIME_LIMIT
-from catchment.window.events import Arrivals, Events, Gatherer, check_weights, runs_of
+from catchment.window.events import Arrivals, Events, Gatherer, check_sum, check_weights, runs_of, weigh
 
 __all__ = ["ListedEvents", "ListingGatherer"]
 
@@ -24,6 +24,9 @@ U64 = NDArray[np.uint64]
 
 HELD_EVENTS = 1 << 20
 """How many events a task gathers before it lists them and sends them on."""
+
+HELD_BYTES = 64 << 20
+"""How much memory their keys may take before that: keys can be long."""
 
 
 class ListedEvents(Events):
@@ -53,6 +56,7 @@ class ListedEvents(Events):
         self.newest, self.weight = summed.newest, summed.weight
 
     def _sum(self, parts: list[Self]) -> Self:
+        check_total("weights", sum(part.weight for part in parts))  # before any weight of them can wrap around
         ticks = np.concatenate([part.ticks for part in parts])
         keys = joined([part.keys for part in parts])
         weights = np.concatenate([part.weights for part in parts])
@@ -108,8 +112,9 @@ class ListedEvents(Events):
         if np.any(self.ticks[1:] < self.ticks[:-1]) or np.any(same & (hashes[1:] <= hashes[:-1])):
             raise DamagedBytesError("events out of order")
         stated = int(self.ticks[-1]) if count else -TIME_LIMIT
-        if stated != self.newest or float(self.weights.astype(np.float64).sum()) != float(self.weight):
+        if stated != self.newest:
             raise DamagedBytesError(f"events up to {stated} where {self.newest} is stated")
+        check_sum(self.weights, self.weight)
 
 
 def joined(batches: Sequence[KeyBatch]) -> KeyBatch:
@@ -153,16 +158,21 @@ class ListingGatherer(Gatherer):
     def __init__(self, using: Sketch, every: int = 0) -> None:
         super().__init__(using, every)
         self._held: list[Arrivals] = []
+        self._mass = 0
 
     def add(self, arrivals: Arrivals) -> Iterator[tuple[int, Events]]:
-        check_weights(arrivals.columns)
+        mass = weigh(arrivals, check_weights(arrivals.columns))
+        if self._mass + mass >= MASS_LIMIT:
+            yield from self.flush()
+        self._mass += mass
         if len(arrivals):
             self._held.append(arrivals)
-        if sum(map(len, self._held)) >= HELD_EVENTS:
+        bytes_held = sum(batch.columns["keys"].data.nbytes for batch in self._held)
+        if sum(map(len, self._held)) >= HELD_EVENTS or bytes_held >= HELD_BYTES:
             yield from self.flush()
 
     def flush(self) -> Iterator[tuple[int, Events]]:
-        held, self._held = self._held, []
+        held, self._held, self._mass = self._held, [], 0
         if held:
             weights = None
             if "weights" in held[0].columns:

@@ -101,6 +101,7 @@ class PartGatherer(Gatherer):
         self._blank = using.to_bytes()
         self._timed = isinstance(using, WindowSketch)
         self._parts: dict[int, PartEvents] = {}
+        self._held = 0
 
     def add(self, arrivals: Arrivals) -> Iterator[tuple[int, Events]]:
         if not len(arrivals):
@@ -112,9 +113,13 @@ class PartGatherer(Gatherer):
             run = arrivals.take(np.arange(start, stop)) if stop - start < len(arrivals) else arrivals
             events = self._parts.setdefault(int(run.groups[0]), PartEvents(self.using))
             end = int(ends[start])
-            events._keep({**events.parts, end: self._fed(events.parts.get(end), run)})
-        if sum(part.sketch.nbytes for events in self._parts.values() for part in events.parts.values()) > HELD_BYTES:
-            yield from self.flush()
+            before = events.parts.get(end)
+            self._held -= 0 if before is None else before.sketch.nbytes
+            fed = self._fed(before, run)
+            self._held += fed.sketch.nbytes
+            events._keep({**events.parts, end: fed})
+            if self._held > HELD_BYTES:  # one batch can have as many groups as rows
+                yield from self.flush()
 
     def _fed(self, part: _Part | None, run: Arrivals) -> _Part:
         """The part with these events too; none of them may seem late to its sketch, only because of how they came."""
@@ -128,5 +133,5 @@ class PartGatherer(Gatherer):
         return _Part.of_all([part, _Part(sketch, last, len(run))])
 
     def flush(self) -> Iterator[tuple[int, Events]]:
-        parts, self._parts = self._parts, {}
+        parts, self._parts, self._held = self._parts, {}, 0
         yield from parts.items()

@@ -10,7 +10,8 @@ its class says. An ECM-sketch widens its bounds; panes take it at its own time. 
 the stream was cut.
 
 With `every`, the end of each stretch of that many ticks gives a *snapshot* when it is over: the sketch of all events up
-to that tick and of none after it.
+to that tick and of none after it. The last tick with events of a stretch that has begun waits until then, though it may
+be over.
 """
 
 from __future__ import annotations
@@ -93,13 +94,22 @@ class StreamState:
         self.waiting.add([rest])
         over = self.newest - self.lateness - 1
         snapshots = []
-        for end in self.waiting.ends(self.every) if self.every else []:
+        for end in self.ends:
             if end > over:
                 break
             self._settle(end)
             snapshots.append(Snapshot(end, self.sketch.copy()))
-        self._settle(over)
+        self._settle(self._in_time(over))
         return snapshots
+
+    def _in_time(self, over: int) -> int:
+        """Up to where events may leave: of the stretch that is not over yet the last tick stays, to remember it by.
+
+        Otherwise a stretch whose events all left before its end, and after which nothing came for a while, would have
+        no snapshot. What is left when the stretches that are over are gone belongs to that stretch.
+        """
+        begun, _ = self.waiting.split(over)
+        return begun.newest - 1 if self.every and begun.weight else over
 
     @property
     def _waits(self) -> bool:
@@ -123,7 +133,7 @@ class StreamState:
         The state stays as it is. Should the stream go on, the snapshot is made again when it is over here, with
         the events that came in between.
         """
-        ends = [end for end in self.waiting.ends(self.every) if end <= until] if self.every else []
+        ends = [end for end in self.ends if end <= until]
         if not ends:
             return None
         ready, _ = self.waiting.split(ends[-1])
@@ -132,10 +142,9 @@ class StreamState:
         return Snapshot(ends[-1], sketch)
 
     @property
-    def next_end(self) -> int | None:
-        """The end of the newest stretch in which events wait."""
-        ends = self.waiting.ends(self.every) if self.every else []
-        return ends[-1] if ends else None
+    def ends(self) -> list[int]:
+        """The ends of the stretches in which events wait, in order."""
+        return self.waiting.ends(self.every) if self.every else []
 
     # -- bytes ------------------------------------------------------------------------------------------------
 
