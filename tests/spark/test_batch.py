@@ -269,10 +269,11 @@ def test_the_fast_lane_reads_what_spark_reads(spark: Any, tmp_path: Path, monkey
 
     def both(frame: Any, fast: bool) -> bytes:
         """The sketch by either lane; whether the fast one is taken."""
-        given = {"using": hits, "keys": "key", "time": "at"}
+        given: Any = {"using": hits, "keys": "key", "time": "at"}
         plan, _ = Plan.of(frame, **given)
         assert isinstance(plain_scan(frame, plan), Scan) == fast
-        rows, auto = (sketch(frame, lane=lane, **given).first() for lane in ("rows", "auto"))
+        found: list[Any] = [sketch(frame, lane=lane, **given).first() for lane in ("rows", "auto")]
+        rows, auto = found
         assert bytes(rows["sketch"]) == bytes(auto["sketch"])
         return bytes(auto["sketch"])
 

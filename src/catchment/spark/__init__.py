@@ -1,21 +1,21 @@
 """The door to Spark: sketches of DataFrames, in batch and in streams, and in SQL.
 
     from catchment import ECMSketch
-    from catchment.spark import register, session, sketch, sketch_stream
+    from catchment.spark import register, sketch, sketch_stream
+    from catchment.spark.session import session
 
     spark = session()
     hits = sketch(df, keys="url", time="at", by="site", using=ECMSketch(0.05, 0.05, window=3600))
 
-Further doors by name: `functions` (columns and SQL), `builtin` (Spark's own sketches), `source`, `pipeline`, `kafka`.
+Further doors by name: `session`, `functions` (columns and SQL), `builtin` (Spark's own sketches), `source`, `pipeline`, `kafka`.
 """
 
 from __future__ import annotations
 
 from catchment.spark.batch import sketch
 from catchment.spark.plan import SketchOf
-from catchment.spark.register import register
+from catchment.spark.registration import register
 from catchment.spark.savepoint import export_savepoint, read_savepoint
-from catchment.spark.session import session, settings
 from catchment.spark.stream import sketch_stream
 
 __all__ = [
@@ -23,8 +23,6 @@ __all__ = [
     "export_savepoint",
     "read_savepoint",
     "register",
-    "session",
-    "settings",
     "sketch",
     "sketch_stream",
 ]

@@ -38,8 +38,8 @@ def sketch(
 
     Rows may come in any order. A sketch in time is built from exact counts of all rows, put in order, so that it has
     the bytes, and the error, of one that saw the whole stream in order at one place: nothing is merged with loss. So
-    are linear sketches. A `SpaceSaving` and a
-    conservative `CountMin`, alone or in panes, are merged from one of each task, which keeps their guarantee.
+    are linear sketches. A `SpaceSaving` and a conservative `CountMin`, alone or in panes, are merged from one of each
+    task, which keeps their guarantee.
 
     A row with a null among the columns that a sketch needs is no event of it, as in Spark's own aggregates. A null in
     `by` is a group. Without `by` there is one row, also where there are no events; with it, groups without events have
