@@ -7,7 +7,8 @@
     spark = session()
     hits = sketch(df, keys="url", time="at", by="site", using=ECMSketch(0.05, 0.05, window=3600))
 
-Further doors by name: `session`, `functions` (columns and SQL), `builtin` (Spark's own sketches), `source`, `pipeline`, `kafka`.
+Further doors by name: `session`, `functions` (columns and SQL), `builtin` (Spark's own sketches), `source`, `pipeline`,
+`kafka`.
 """
 
 from __future__ import annotations
