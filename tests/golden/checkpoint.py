@@ -19,7 +19,7 @@ TARGET = Path(__file__).with_name("checkpoint-v1.tar.gz")
 
 def relocate(checkpoint: Path, address: str) -> None:
     """Tell a checkpoint that it lies elsewhere: Spark writes the whole path of the state's schema into it."""
-    for file in (checkpoint / "state").glob("*/_metadata/v2/*"):
+    for file in (checkpoint / "state").glob("*/_metadata/v2/[0-9]*"):
         file.write_text(re.sub(r'file:[^"]*?/checkpoint/', f"file:{address}/", file.read_text()))
         file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
