@@ -47,6 +47,7 @@ __all__ = ["Run", "pipeline_session"]
 
 _DEAD_COLUMNS = ("reason", "record", "seen")
 _POLL_SECONDS = 0.1
+_PRODUCER_BYTES = 2**25  # what a producer of Kafka's may hold by default
 _STOPPED = "stopped as asked: the next run does this micro-batch"
 _OURS = re.compile(r"catchment\.errors\.\w+: (.+)")
 
@@ -253,6 +254,9 @@ class Run:
         keyed = pa.table({"site": pc.binary_join_element_wise(*labels, "/"), "sketch": table["sketch"]})
         records = to_kafka_sketches(self.spark.createDataFrame(keyed))
         writer = records.write.format("kafka").option("kafka.bootstrap.servers", self.pipeline.output.kafka_servers)
+        # A producer refuses more than a megabyte unless told otherwise; what is too large is for the topic to say.
+        room = max(_PRODUCER_BYTES, 2 * int(pc.max(pc.binary_length(table["sketch"])).as_py()))
+        writer = writer.option("kafka.max.request.size", room).option("kafka.buffer.memory", room)
         writer.option("topic", self.pipeline.output.kafka_topic).save()
 
 
