@@ -50,6 +50,7 @@ _POLL_SECONDS = 0.1
 _PRODUCER_BYTES = 2**25  # what a producer of Kafka's may hold by default
 _STOPPED = "stopped as asked: the next run does this micro-batch"
 _OURS = re.compile(r"catchment\.errors\.\w+: (.+)")
+_TASK = re.compile(r"most recent failure: Lost task .*?\): (.+)")
 
 
 def pipeline_session(pipeline: Pipeline, *, master: str | None = None, log: Path | None = None) -> SparkSession:
@@ -261,9 +262,9 @@ class Run:
 
 
 def _failure(pipeline: Pipeline, said: str) -> PipelineError:
-    """What made a micro-batch fail: an error of ours in the words of the task, otherwise Spark's first line."""
-    ours = _OURS.search(said)
-    reason = ours[1] if ours else said.strip().splitlines()[0]
+    """What made a micro-batch fail: an error of ours, otherwise that of a task, otherwise Spark's first line."""
+    known = _OURS.search(said) or _TASK.search(said)
+    reason = known[1] if known else said.strip().splitlines()[0]
     return PipelineError(
         f"{pipeline.places.file}: a micro-batch failed ({reason})",
         "mend what it says; the next run goes on with that micro-batch",
