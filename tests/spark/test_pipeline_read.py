@@ -10,6 +10,7 @@ from catchment import ECMSketch
 from catchment.errors import NameNotFoundError, ParameterError, PipelineError
 from catchment.spark.pipeline.lines import lines_of
 from catchment.spark.pipeline.read import EXAMPLE, parse_pipeline, read_pipeline
+from catchment.spark.pipeline.sources import needed_settings
 
 pytestmark = pytest.mark.spark
 
@@ -48,6 +49,18 @@ def test_a_file_becomes_a_pipeline(tmp_path: Path) -> None:
     (hits,) = pipeline.sketches
     assert hits.using == ECMSketch.for_tree(0.1, 0.01, window=3600, height=1)
     assert pipeline == parse_pipeline(GOOD, folder=tmp_path)
+
+
+def test_the_connector_of_a_pipeline_that_only_writes_to_kafka_may_be_in_a_folder(tmp_path: Path) -> None:
+    jar = tmp_path / "jars/spark-sql-kafka-0-10_2.13-4.2.0.jar"
+    jar.parent.mkdir()
+    jar.touch()
+    kafka = '[output.kafka]\nservers = "host:9092"\ntopic = "sketches"\n'
+    there = GOOD.replace("[spark]", kafka + 'jars = "jars"\n[spark]')
+    assert needed_settings(parse_pipeline(there, folder=tmp_path)) == {"spark.jars": jar.resolve().as_uri()}
+    fetched = parse_pipeline(GOOD.replace("[spark]", kafka + "[spark]"), folder=tmp_path)
+    assert list(needed_settings(fetched)) == ["spark.jars.packages"]
+    assert needed_settings(parse_pipeline(GOOD)) == {}
 
 
 def test_the_example_is_a_pipeline_with_every_kind() -> None:

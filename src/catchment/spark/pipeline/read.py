@@ -35,6 +35,7 @@ EXAMPLE = Path(__file__).with_name("example.toml")
 
 _NEED_SCHEMA = ("json", "csv", "kafka")
 _TAKEN = ("name", "at", "sketch", "events", "late", "part", "clock", "reason", "record", "seen")
+_JARS = "name the folder of the connector's jars, or leave it out"
 _NAME = re.compile(r"[\w.-]+")
 
 
@@ -99,7 +100,7 @@ def _source(table: Table, folder: Path) -> Source:
     if kind == "kafka":
         servers = table.text("servers", cure='write servers = "host:9092"')
         topic = table.text("topic", cure='write topic = "events"')
-        jars = table.text("jars", None, cure="name the folder of the connector's jars, or leave it out")
+        jars = table.text("jars", None, cure=_JARS)
     elif kind != "generator":
         path = _below(folder, table.text("path", cure='write path = "data/", the folder of the files'))
     if kind in (*_NEED_SCHEMA, "parquet"):
@@ -195,13 +196,14 @@ def _output(table: Table, folder: Path, window: Window) -> Output:
     keep = table.whole("keep", 20, low=2, high=1_000_000)
     dead = table.truth("dead_letters", True)
     kafka = table.table("kafka")
-    servers = topic = None
+    servers = topic = jars = None
     if table.has("kafka"):
         servers = kafka.text("servers", cure='write servers = "host:9092"')
         topic = kafka.text("topic", cure='write topic = "sketches"')
+        jars = kafka.text("jars", None, cure=_JARS)
     kafka.finish()
     table.finish()
-    return Output(where, every, mode, keep, dead, servers, topic)
+    return Output(where, every, mode, keep, dead, servers, topic, _below(folder, jars) if jars else None)
 
 
 def _spark(table: Table) -> SparkSettings:

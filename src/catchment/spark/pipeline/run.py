@@ -47,8 +47,10 @@ __all__ = ["Run", "pipeline_session"]
 
 _DEAD_COLUMNS = ("reason", "record", "seen")
 _POLL_SECONDS = 0.1
+_PRODUCER_BYTES = 2**25  # what a producer of Kafka's may hold by default
 _STOPPED = "stopped as asked: the next run does this micro-batch"
 _OURS = re.compile(r"catchment\.errors\.\w+: (.+)")
+_TASK = re.compile(r"most recent failure: Lost task .*?\): (.+)")
 
 
 def pipeline_session(pipeline: Pipeline, *, master: str | None = None, log: Path | None = None) -> SparkSession:
@@ -253,13 +255,16 @@ class Run:
         keyed = pa.table({"site": pc.binary_join_element_wise(*labels, "/"), "sketch": table["sketch"]})
         records = to_kafka_sketches(self.spark.createDataFrame(keyed))
         writer = records.write.format("kafka").option("kafka.bootstrap.servers", self.pipeline.output.kafka_servers)
+        # A producer refuses more than a megabyte unless told otherwise; what is too large is for the topic to say.
+        room = max(_PRODUCER_BYTES, 2 * int(pc.max(pc.binary_length(table["sketch"])).as_py()))
+        writer = writer.option("kafka.max.request.size", room).option("kafka.buffer.memory", room)
         writer.option("topic", self.pipeline.output.kafka_topic).save()
 
 
 def _failure(pipeline: Pipeline, said: str) -> PipelineError:
-    """What made a micro-batch fail: an error of ours in the words of the task, otherwise Spark's first line."""
-    ours = _OURS.search(said)
-    reason = ours[1] if ours else said.strip().splitlines()[0]
+    """What made a micro-batch fail: an error of ours, otherwise that of a task, otherwise Spark's first line."""
+    known = _OURS.search(said) or _TASK.search(said)
+    reason = known[1] if known else said.strip().splitlines()[0]
     return PipelineError(
         f"{pipeline.places.file}: a micro-batch failed ({reason})",
         "mend what it says; the next run goes on with that micro-batch",

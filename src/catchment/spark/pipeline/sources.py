@@ -19,19 +19,20 @@ from catchment.spark.pipeline.spec import Pipeline, Source
 from catchment.spark.source.dead_letters import Checks, split_bad
 from catchment.spark.source.generator import EventSource
 from catchment.spark.source.netflow import read_netflow
+from catchment.spark.source.options import Options
 from catchment.spark.source.wc98 import WebLogSource
 
 __all__ = ["needed_settings", "open_source"]
 
 _CORRUPT = "_corrupt_record"
-_LIMITS = {"generator": "per_batch", "kafka": "maxOffsetsPerTrigger", "wc98": "max_files"}
+_LIMITS = {"generator": "per_batch", "kafka": "maxOffsetsPerTrigger", "wc98": "max_files", "netflow": "max_files"}
 
 
 def needed_settings(pipeline: Pipeline) -> dict[str, str]:
     """Spark settings without which the session could not read or write what the pipeline names."""
     if pipeline.source.format != "kafka" and pipeline.output.kafka_servers is None:
         return {}
-    jars = pipeline.source.jars
+    jars = pipeline.source.jars or pipeline.output.kafka_jars
     return connector_settings(jars=None if jars is None else FilePath(jars))
 
 
@@ -110,7 +111,11 @@ def _wc98(spark: SparkSession, source: Source, options: dict[str, str]) -> DataF
 
 
 def _netflow(spark: SparkSession, source: Source, options: dict[str, str]) -> DataFrame:
-    return read_netflow(spark, source.path or "", stream=True, time_zone=options.get("time_zone", "UTC"))
+    given = Options(options)
+    zone = given.text("time_zone", None) or "UTC"
+    most = given.whole("max_files", None, low=1, high=1_000_000)
+    given.refuse_others(source.format)
+    return read_netflow(spark, source.path or "", stream=True, time_zone=zone, max_files=most)
 
 
 def _kafka(spark: SparkSession, source: Source, options: dict[str, str]) -> DataFrame:

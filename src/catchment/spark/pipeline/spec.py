@@ -87,6 +87,7 @@ class Output:
     dead_letters: bool
     kafka_servers: str | None = None
     kafka_topic: str | None = None
+    kafka_jars: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,9 @@ FLOW_CHECKS = Checks(key="source", time="time", weight="bytes", corrupt=CORRUPT)
 """What `split_bad` asks of flows."""
 
 
-def read_netflow(spark: SparkSession, path: str, *, stream: bool = False, time_zone: str = "UTC") -> DataFrame:
+def read_netflow(
+    spark: SparkSession, path: str, *, stream: bool = False, time_zone: str = "UTC", max_files: int | None = None
+) -> DataFrame:
     """Flows out of CSV files, plain or compressed: one row a line, also for lines that cannot be parsed.
 
     A line with too few or too many fields or with a field of the wrong type has `_corrupt_record` as it stands in the
@@ -48,8 +50,11 @@ def read_netflow(spark: SparkSession, path: str, *, stream: bool = False, time_z
 
     - `stream`: follow a folder instead of reading what is there; the path is then that of a folder.
     - `time_zone`: the files say local times without a zone; this is the zone.
+    - `max_files`: the most files of a micro-batch.
     """
     reader = spark.readStream if stream else spark.read
+    if max_files is not None:
+        reader = reader.option("maxFilesPerTrigger", max_files)
     lines = (
         reader.format("csv")
         .schema(NETFLOW_FILE)
