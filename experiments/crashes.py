@@ -79,9 +79,10 @@ per_batch = {per_batch}
 """
 
 
-def run(*, quick: bool, progress: Progress, kills: int | None = None) -> Report:
-    wanted = kills if kills is not None else 2 if quick else 25
-    batches = BATCHES // 3 if quick else BATCHES
+def run(*, quick: bool, progress: Progress, spark: Any = None) -> Report:
+    """Kill and compare; `spark` is a session to read the states with, if one runs here already."""
+    wanted = 2 if quick else 25
+    batches = BATCHES // 5 if quick else BATCHES
     folder = Path(tempfile.mkdtemp(prefix="catchment-crashes-"))
     rng = random.Random(5)
     try:
@@ -97,7 +98,7 @@ def run(*, quick: bool, progress: Progress, kills: int | None = None) -> Report:
             starts[what] = disturb(file, wanted, rng, told) + 1
             _finish(file)
         progress("comparing", 0.95)
-        rows, figures = _compared(folder, starts, wanted)
+        rows, figures = _compared(folder, starts, wanted, spark)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     notes = [f"{batches * PER_BATCH:,} events in micro-batches of {PER_BATCH:,}."]
@@ -224,15 +225,16 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def _compared(folder: Path, starts: dict[str, int], kills: int) -> tuple[list[list[Any]], dict[str, float]]:
-    spark = session()
+def _compared(folder: Path, starts: dict[str, int], kills: int, spark: Any) -> tuple[list[list[Any]], dict[str, float]]:
+    reader = spark or session()
     try:
         states = {
-            name: sorted(map(tuple, read_states(spark, folder / name / "out" / "checkpoint").collect()))
+            name: sorted(map(tuple, read_states(reader, folder / name / "out" / "checkpoint").collect()))
             for name in ("undisturbed", *starts)
         }
     finally:
-        spark.stop()
+        if spark is None:
+            reader.stop()
     expected, letters = _snapshots(folder / "undisturbed"), _dead_letters(folder / "undisturbed")
     rows, figures = [], {}
     for what, started in starts.items():
