@@ -259,5 +259,5 @@ def main() -> None:
     try:
         app()
     except (CatchmentError, OSError) as problem:
-        _console(stderr=True).print(f"error: {problem}", markup=False)
+        _console(stderr=True).print(f"error: {problem}", markup=False, soft_wrap=True)
         sys.exit(2)

@@ -16,7 +16,8 @@ Written by `python -m catchment.spark.functions.documents docs/sql.md` from the 
 example.
 
 ```python
-from catchment.spark.functions import register
+from catchment.spark import register
+
 register(spark)
 ```
 
