@@ -85,7 +85,7 @@ def _progress() -> Iterator[Progress]:
 
 @app.command()
 def demo(
-    events: Annotated[int, typer.Option(min=600_000, help="How many events, of an hour and a half.")] = 10_800_000,
+    events: Annotated[int, typer.Option(min=600_000, help="How many events, of an hour and a half.")] = 5_400_000,
     master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[2]",
 ) -> None:
     """Run a pipeline on Spark, eight sites: the last hour's top keys with bounds beside the exact ones, live."""
@@ -103,7 +103,7 @@ def demo(
                 key, exact, _, interval, *_ = moment.table.rows[0]
                 console.print(f"{moment.metrics.all_events:>12,} events; first is {key}: {exact:,}, in {interval}")
 
-        last = run_demo(tell, events=events, per_batch=events // 20, master=master)
+        last = run_demo(tell, events=events, per_batch=events // 10, master=master)
     _show(last.table)
     console.print(
         f"{last.held} of {last.asked} answers on the way held the exact count in both intervals; "

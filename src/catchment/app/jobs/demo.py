@@ -23,8 +23,8 @@ from catchment.spark.source.recipe import Recipe
 
 __all__ = ["Moment", "run_demo"]
 
-RECIPE = Recipe(seed=7, sites=8, keys=5_000, density=2_000.0, late=0.02, late_by=5.0, bursts=0.05, burst_every=1_500.0)
-EVENTS, PER_BATCH = 10_800_000, 540_000
+RECIPE = Recipe(seed=7, sites=8, keys=5_000, density=1_000.0, late=0.02, late_by=5.0, bursts=0.05, burst_every=1_500.0)
+EVENTS, PER_BATCH = 5_400_000, 540_000
 MINUTE, HOUR = 60, 3_600
 TOP = 10
 
@@ -46,16 +46,16 @@ lateness = "10 seconds"
 name = "top"
 kind = "top"
 key = "key"
-epsilon = 0.002
-panes = 60
+epsilon = 0.01
+panes = 12
 [[sketch]]
 name = "hits"
 kind = "ecm"
 key = "key"
-epsilon = 0.01
+epsilon = 0.05
 [output]
 folder = "{folder}/out"
-every = "1 minute"
+every = "5 minutes"
 keep = 1_000
 dead_letters = false
 [spark]
@@ -163,7 +163,7 @@ def _shown(folder: Path, truth: _Truth, metrics: Metrics) -> Report:
     columns = ("key", "exact", "top sketch", "low to high", "ECM-sketch", "low to high", "true rank")
     figures = {"held": float(held), "moved_bytes": float(moved), "raw_bytes": float(truth.raw_bytes)}
     notes = [
-        f"{metrics.all_events:,} events at {RECIPE.sites} sites, {metrics.events_a_second:,.0f} a second; "
+        f"{metrics.all_events:,} events at {RECIPE.sites} sites; "
         f"all snapshots so far: {moved / 1e6:,.1f} MB, the raw events: {truth.raw_bytes / 1e6:,.0f} MB, "
         f"{truth.raw_bytes / max(moved, 1):,.0f} times as much."
     ]
