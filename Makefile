@@ -59,6 +59,8 @@ format: setup ## let ruff rewrite what it can
 bench: setup ## run every benchmark and compare with benchmarks/targets.toml
 	@$(BIN)/catchment bench sketches --check
 	@$(BIN)/catchment bench startup --check
+	@$(BIN)/catchment bench windows --check
+	@$(BIN)/catchment bench spark --check
 
 .PHONY: figures
 figures: setup ## run the benchmark and rewrite the figures in README.md

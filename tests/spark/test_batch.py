@@ -238,7 +238,7 @@ def test_a_sketch_with_events_is_no_prototype(df: Any) -> None:
         sketch(df, using=used, keys="url")
 
 
-@pytest.mark.parametrize("name", ["a.b", "a`b", "50%", "a:b", "clock", "name"])
+@pytest.mark.parametrize("name", ["a.b", "a`b", "50%", "a:b", "newest", "name"])
 def test_columns_of_any_name_are_keys_and_groups(spark: Any, name: str) -> None:
     frame = spark.createDataFrame([("x", 1), ("y", 2), ("x", 3)], "key string, tick long")
     hits = ECMSketch(0.1, 0.1, window=60)
@@ -250,7 +250,7 @@ def test_columns_of_any_name_are_keys_and_groups(spark: Any, name: str) -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["newest", "part", "Sketch", "time:", "raw:tick"])
+@pytest.mark.parametrize("name", ["part", "Sketch", "time:", "raw:tick"])
 def test_names_that_are_taken_are_refused(spark: Any, name: str) -> None:
     frame = spark.createDataFrame([("x", 1)], "key string, tick long").withColumnRenamed("key", name)
     with pytest.raises(ParameterError, match="rename"):

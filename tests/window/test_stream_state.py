@@ -204,6 +204,25 @@ def test_later_events_than_allowed_are_in_the_answer_and_its_bounds_hold(name: s
         assert answer.low <= truth.frequency(key) <= answer.high + sketch.too_late
 
 
+@pytest.mark.parametrize("name", ["ecm", "ecm-eh", "top", "space-saving", "dyadic"])
+def test_an_event_as_late_as_is_allowed_is_in_order_and_the_next_is_late(name: str) -> None:
+    using = SKETCHES[name]()
+    state = StreamState(using, lateness=LATENESS)
+    for tick, late in ((20, 0), (20 - LATENESS, 0), (20 - LATENESS - 1, 1)):
+        state.take([gathered(using, [1], at=[tick])])
+        assert state.late == late, f"tick {tick}"
+    assert state.events == 3
+
+
+@pytest.mark.parametrize("name", ["ecm", "ecm-eh", "wave", "dyadic", "top", "space-saving"])
+def test_an_event_of_weight_0_is_none(name: str) -> None:
+    using = SKETCHES[name]()
+    keys, times, weights = np.array([1, 2, 3, 2]), np.array([3, 1, 2, 9]), np.array([4, 0, 2, 0])
+    some = weights > 0
+    expected = build(using, **columns(using, keys[some], times[some], weights[some]))
+    assert build(using, **columns(using, keys, times, weights)) == expected
+
+
 def test_late_events_are_counted_and_move_no_snapshot() -> None:
     using = ECMSketch(0.1, 0.1, window=100)
     state = StreamState(using, lateness=2, every=10)

@@ -89,7 +89,7 @@ def sketch(
         parts = rows.mapInArrow(_Gather(plan), plan.parts_schema())
     if not plan.by:
         parts = parts.union(_nothing(df, plan))
-    grouped = parts.groupBy(*(name for name in plan.parts_schema().names if name not in ("newest", "part")))
+    grouped = parts.groupBy(*(name for name in plan.parts_schema().names if name != "part"))
     return grouped.applyInArrow(_merge(plan), plan.result_schema())
 
 
@@ -98,7 +98,7 @@ def _nothing(df: DataFrame, plan: Plan) -> DataFrame:
     rows = []
     for measure in plan.measures:
         events = kind_of(measure.using, merging=True).events(measure.using)
-        rows.append((*((measure.name,) if plan.named else ()), events.newest, events.to_bytes()))
+        rows.append((*((measure.name,) if plan.named else ()), events.to_bytes()))
     return df.sparkSession.createDataFrame(rows, plan.parts_schema())
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
@@ -17,7 +16,6 @@ from pyspark.sql.types import (
     DoubleType,
     FloatType,
     IntegralType,
-    LongType,
     MapType,
     StringType,
     StructField,
@@ -31,9 +29,9 @@ from pyspark.sql.types import (
 from catchment.errors import InputError, KeyTypeError, ParameterError, TimeError, WeightError
 from catchment.sketch.base import Sketch
 from catchment.window.base import WindowSketch
-from catchment.window.clock import ARRIVALS
 from catchment.window.durations import microseconds
 from catchment.window.dyadic import DyadicECM
+from catchment.window.gather import kind_of
 from catchment.window.ordered import FLOAT, IPV4
 
 __all__ = ["Measure", "Plan", "SketchOf", "plain", "unplain"]
@@ -99,14 +97,14 @@ class Plan:
         values: str | None = None,
         attributes: str | None = None,
         tick: str = "1 second",
-        taken: Iterable[str] = ("newest", "part", "sketch"),
+        taken: Iterable[str] = ("part", "sketch"),
     ) -> tuple[Plan, DataFrame]:
         """The plan, and the columns that it needs of the DataFrame; raises what is wrong with either.
 
         `taken` are names that no column of `by` may have, since columns of the result, or on the way there, have them.
         """
         schema = df.schema
-        shared = SketchOf(CountlessSketch, keys, weights, values, attributes)
+        shared = {"keys": keys, "weights": weights, "values": values, "attributes": attributes}
         named = isinstance(using, Mapping)
         sketches = dict(using) if isinstance(using, Mapping) else {"sketch": using}
         if not sketches:
@@ -133,10 +131,8 @@ class Plan:
                 )
             column = sql.col(_quoted(time))
             projected["time:"] = column.cast("bigint") if counted else sql.unix_micros(column.cast("timestamp"))
-        measures = []
-        for name, each in wanted.items():
-            measures.append(_measure(schema, name, each, projected))
-        plan = cls(groups, time, length, counted, tuple(measures), named)
+        measures = tuple(_measure(schema, name, each, projected) for name, each in wanted.items())
+        plan = cls(groups, time, length, counted, measures, named)
         return plan, df.select(*(column.alias(name) for name, column in projected.items()))
 
     def unhashed(self) -> Plan:
@@ -159,11 +155,9 @@ class Plan:
         return [StructField(plain(field.name), field.dataType, field.nullable) for field in self.by]
 
     def parts_schema(self) -> StructType:
-        """What tasks send: a group, which measure, its newest tick, and its events."""
+        """What tasks send: a group, which measure, and its events."""
         fields = [StructField("name", StringType(), False)] if self.named else []
-        return StructType(
-            [*self.groups, *fields, StructField("newest", LongType()), StructField("part", BinaryType(), False)]
-        )
+        return StructType([*self.groups, *fields, StructField("part", BinaryType(), False)])
 
     def result_schema(self) -> StructType:
         """One row for each group and measure."""
@@ -188,18 +182,14 @@ def _check_groups(groups: tuple[StructField, ...], taken: set[str]) -> None:
             )
 
 
-def _completed(name: str, sketch: Sketch | SketchOf, shared: SketchOf) -> SketchOf:
+def _completed(name: str, sketch: Sketch | SketchOf, shared: Mapping[str, str | None]) -> SketchOf:
     """The sketch with the columns that were given for all, where it has none of its own; refused if it is not empty."""
-    own = sketch if isinstance(sketch, SketchOf) else replace(shared, using=sketch)
+    own = sketch if isinstance(sketch, SketchOf) else SketchOf(sketch, **shared)
     if not isinstance(own.using, Sketch):
         raise ParameterError(
             f"using={own.using!r} for {name}", "give an empty sketch, such as ECMSketch(0.05, 0.05, window=3600)"
         )
-    if getattr(own.using, "clock", None) == ARRIVALS:
-        raise ParameterError(
-            f"a {type(own.using).__name__} with a window of arrivals",
-            "build it with window= ticks: which of many partitions' events are the last has no answer",
-        )
+    kind_of(own.using).gatherer(own.using)  # refuses what cannot be gathered
     if own.using != type(own.using).sized(**own.using.parameters):
         raise ParameterError(f"the {type(own.using).__name__} for {name} has events in it", "give an empty one")
     return own
@@ -301,7 +291,3 @@ def unplain(name: str) -> str:
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-CountlessSketch: Any = None
-"""Stands for the sketch in the columns that all share."""

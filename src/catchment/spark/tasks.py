@@ -159,11 +159,11 @@ def parts_of(
     plan: Plan, groups: Groups, parts: Iterator[tuple[int, Measure, Events]], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Parts as rows, some at a time, so that no batch of them grows beyond what Arrow holds."""
-    held: list[tuple[int, Measure, int, bytes]] = []
+    held: list[tuple[int, Measure, bytes]] = []
     size = 0
     for group, measure, events in parts:
         blob = events.to_bytes()
-        held.append((group, measure, events.newest, blob))
+        held.append((group, measure, blob))
         size += len(blob)
         if size > 32 << 20 or len(held) >= 1000:
             yield _part_rows(plan, groups, held, schema)
@@ -172,13 +172,10 @@ def parts_of(
         yield _part_rows(plan, groups, held, schema)
 
 
-def _part_rows(
-    plan: Plan, groups: Groups, held: list[tuple[int, Measure, int, bytes]], schema: pa.Schema
-) -> pa.RecordBatch:
+def _part_rows(plan: Plan, groups: Groups, held: list[tuple[int, Measure, bytes]], schema: pa.Schema) -> pa.RecordBatch:
     columns: list[list[Any]] = [[groups.values[part[0]][place] for part in held] for place in range(len(plan.by))]
     if plan.named:
-        columns.append([measure.name for _, measure, _, _ in held])
-    columns.append([newest for _, _, newest, _ in held])
-    columns.append([blob for _, _, _, blob in held])
+        columns.append([measure.name for _, measure, _ in held])
+    columns.append([blob for _, _, blob in held])
     arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

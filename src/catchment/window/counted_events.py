@@ -23,7 +23,17 @@ from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import KeyBatch
 from catchment.window.clock import TIME_LIMIT
 from catchment.window.ecm import ECMSketch
-from catchment.window.events import Arrivals, Events, Gatherer, check_sum, check_weights, in_order, runs_of, weigh
+from catchment.window.events import (
+    Arrivals,
+    Events,
+    Gatherer,
+    check_sum,
+    check_weights,
+    in_order,
+    runs_of,
+    stretch_ends,
+    weigh,
+)
 from catchment.window.grid_sketch import GridSketch
 
 __all__ = ["CountedEvents", "CountingGatherer"]
@@ -93,7 +103,7 @@ class CountedEvents(Events):
         )
 
     def ends(self, every: int) -> list[int]:
-        ends: list[int] = np.unique(-(-self.ticks // every) * every).tolist()
+        ends: list[int] = np.unique(stretch_ends(self.ticks, every)).tolist()
         return ends
 
     def replay(self, sketch: GridSketch) -> None:

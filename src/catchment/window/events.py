@@ -109,7 +109,7 @@ class Events(ABC):
         return events
 
     def to_bytes(self) -> bytes:
-        """The events, for the sketch they are for to be told apart by who sends them."""
+        """The events; which sketch they are for is not in the bytes: who reads them must know."""
         writer = Writer()
         self.write(writer)
         return seal_envelope(EVENTS_FAMILY, b"", writer.getvalue())
@@ -158,6 +158,11 @@ def in_order(arrivals: Arrivals) -> Arrivals:
         ranks = groups.astype(np.int64) * span + (times - times.min())
         return arrivals.take(np.argsort(ranks.astype(np.uint16), kind="stable"))
     return arrivals.take(np.lexsort((times, groups)))
+
+
+def stretch_ends(times: I64, every: int) -> I64:
+    """The end of the stretch of `every` ticks in which each time lies."""
+    return np.asarray(-(-times // every) * every)
 
 
 def runs_of(*columns: NDArray[Any]) -> I64:

@@ -15,7 +15,7 @@ from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import BINARY, HASHED, INTEGER, TEXT, KeyBatch, is_utf8
 from catchment.window.base import WindowSketch
 from catchment.window.clock import TIME_LIMIT
-from catchment.window.events import Arrivals, Events, Gatherer, check_sum, check_weights, runs_of, weigh
+from catchment.window.events import Arrivals, Events, Gatherer, check_sum, check_weights, runs_of, stretch_ends, weigh
 
 __all__ = ["ListedEvents", "ListingGatherer"]
 
@@ -72,7 +72,7 @@ class ListedEvents(Events):
         )
 
     def ends(self, every: int) -> list[int]:
-        ends: list[int] = np.unique(-(-self.ticks // every) * every).tolist()
+        ends: list[int] = np.unique(stretch_ends(self.ticks, every)).tolist()
         return ends
 
     def replay(self, sketch: Any) -> None:

@@ -12,7 +12,7 @@ from catchment.sketch.base import Sketch
 from catchment.sketch.codec import Reader, Writer
 from catchment.window.base import WindowSketch
 from catchment.window.clock import TIME_LIMIT
-from catchment.window.events import Arrivals, Events, Gatherer, in_order, runs_of
+from catchment.window.events import Arrivals, Events, Gatherer, in_order, runs_of, stretch_ends
 
 __all__ = ["PartEvents", "PartGatherer"]
 
@@ -107,7 +107,7 @@ class PartGatherer(Gatherer):
         if not len(arrivals):
             return
         arrivals = in_order(arrivals)
-        ends = -(-arrivals.times // self.every) * self.every if self.every else np.full(len(arrivals), ALWAYS)
+        ends = stretch_ends(arrivals.times, self.every) if self.every else np.full(len(arrivals), ALWAYS)
         borders = runs_of(arrivals.groups, ends)
         for start, stop in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
             run = arrivals.take(np.arange(start, stop)) if stop - start < len(arrivals) else arrivals
