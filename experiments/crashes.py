@@ -27,7 +27,7 @@ from catchment.app.report import Progress, Report
 from catchment.spark.savepoint import read_states
 from catchment.spark.session import session
 
-BATCHES, PER_BATCH = 120, 10_000
+BATCHES, PER_BATCH = 60, 10_000
 PATIENCE = 300
 COLUMNS = ("what is killed", "kills", "starts", "states equal", "snapshots", "of them equal", "dead letters equal")
 
@@ -82,7 +82,7 @@ per_batch = {per_batch}
 def run(*, quick: bool, progress: Progress, spark: Any = None) -> Report:
     """Kill and compare; `spark` is a session to read the states with, if one runs here already."""
     wanted = 2 if quick else 25
-    batches = BATCHES // 5 if quick else BATCHES
+    batches = BATCHES // 4 if quick else BATCHES
     folder = Path(tempfile.mkdtemp(prefix="catchment-crashes-"))
     rng = random.Random(5)
     try:
