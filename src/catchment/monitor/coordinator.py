@@ -1,0 +1,425 @@
+"""Coordinator: the machine in the middle. It adds the sites' vectors up, and claims only what is proven.
+
+For each query it is in one of these states:
+
+    state        event                                  next         does
+    collecting   a flush                                collecting   keeps it, durably, and acknowledges
+    collecting   the last flush that it waits for       holding      adds up, chooses a rule, sends zone and terms
+    holding      a report, the rule keeps on            holding      moves the claim's cut, if that is proven
+    holding      a report, the rule asks                asking       asks sites for a statistic
+    holding      a report, the rule collects            collecting   begins a round: asks sites for a flush
+    asking       the last statistic that it waits for   holding      sends new terms; or asks more; or collects
+    any          a site is silent longer than a lease   collecting   goes on without it, and names it
+    any          a site comes back, new life or not     collecting   begins a round with it
+    any          nothing acknowledged in time           same         sends the newest order again
+
+A **claim** is a value, the interval that holds the truth, and the cut that it is about: for every site the number of its
+events that are in it, and its time. It is made when a round begins, at the cut of the flushes, and moved when the sites'
+reports prove it for a later cut; it stays true of its cut for ever, whatever is lost. What moves on is only how new
+the cut is. A site that was lost is in the claim with what it flushed last, at that cut, and is named as missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.answer import Answer
+from catchment.errors import BytesError, DamagedBytesError, NameNotFoundError, ParameterError
+from catchment.monitor.machine import COORDINATOR, Action, Persist, Purpose, Received, Send, Tick
+from catchment.monitor.messages import Order, Report
+from catchment.monitor.packing import pack_cells
+from catchment.monitor.rules.base import Ask, Collect, Decision, Hold, Keep, SiteView, Steersman, Terms
+from catchment.monitor.site import WANT_FLUSH, WANT_STATISTIC
+from catchment.monitor.traffic import Traffic
+from catchment.monitor.vectors import read_change
+from catchment.monitor.watch import Watch
+from catchment.monitor.wire import read_frame, write_frame
+from catchment.sketch.codec import Reader, Writer, open_envelope, seal_envelope
+
+__all__ = ["Claim", "Coordinator"]
+
+I64 = NDArray[np.int64]
+
+COLLECTING, ASKING, HOLDING = "collecting", "asking", "holding"
+EPOCH = "epoch"
+_FAMILY = 27
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the coordinator says about one query, and about which events.
+
+    `answer` holds for the events up to `cut`: by site, how many of its events are in it, and its time. `estimate` is
+    between `low` and `high` there, by the sketch alone and for certain; the answer adds the sketch's own error.
+    """
+
+    query: int
+    answer: Answer
+    estimate: float
+    low: float
+    high: float
+    cut: dict[str, tuple[int, int]]
+    epoch: int
+    round: int
+    state: str
+
+
+class Coordinator:
+    """The coordinator of some queries.
+
+    Parameters
+    ----------
+    watches
+        What is monitored; the sites must have the same.
+    sites
+        Who takes part. Reports of others are refused.
+    blobs
+        What an earlier life has made durable; it may be old, an old backup say.
+    life
+        A number that no earlier life had, for the case that the disk is older than the last life; the time will do.
+    lease, resend
+        Milliseconds of silence after which a site is missing, and after which an order is repeated.
+    """
+
+    def __init__(
+        self,
+        watches: tuple[Watch, ...],
+        sites: tuple[str, ...],
+        *,
+        blobs: dict[str, bytes] | None = None,
+        life: int = 0,
+        lease: int = 30_000,
+        resend: int = 1_000,
+    ) -> None:
+        if COORDINATOR in sites or len(set(sites)) != len(sites):
+            raise ParameterError(f"sites {sites!r}", "give each its own name, and none the coordinator's")
+        blobs = blobs or {}
+        self.traffic = Traffic()
+        self.refused = 0
+        self.epoch = max(life, 1 + (int.from_bytes(blobs[EPOCH], "little") if EPOCH in blobs else 0))
+        self._lease, self._resend = lease, resend
+        self._queries = {watch.number: _Query(self, watch, sites, blobs) for watch in watches}
+        self._opening: list[Action] = [Persist(EPOCH, self.epoch.to_bytes(8, "little"))]
+        self._started = False
+
+    # -- the machine ------------------------------------------------------------------------------------------
+
+    @property
+    def due(self) -> int | None:
+        return min((query.due for query in self._queries.values()), default=None)
+
+    def handle(self, event: Any, now: int) -> list[Action]:
+        actions, self._opening = self._opening, []
+        if not self._started:
+            self._started = True
+            for query in self._queries.values():
+                query.start(now)
+        if isinstance(event, Received):
+            actions += self._receive(event, now)
+        elif not isinstance(event, Tick):
+            raise TypeError(f"a coordinator cannot handle {type(event).__name__}")
+        for query in self._queries.values():
+            query.expire(now)
+            actions += query.words(now)
+        return actions
+
+    def _receive(self, event: Received, now: int) -> list[Action]:
+        try:
+            report = read_frame(event.frame)
+            if not isinstance(report, Report) or report.query not in self._queries:
+                raise DamagedBytesError(f"a {type(report).__name__} that is no report on a query here")
+            return self._queries[report.query].hear(event.sender, report, now)
+        except BytesError:
+            self.refused += 1
+            return []
+
+    # -- questions --------------------------------------------------------------------------------------------
+
+    def claim(self, query: int) -> Claim | None:
+        """What is claimed now; None before the first round."""
+        if query not in self._queries:
+            known = ", ".join(map(str, self._queries))
+            raise NameNotFoundError(f"no query {query}", f"there are {known}")
+        return self._queries[query].claimed()
+
+
+@dataclass(slots=True)
+class _Peer:
+    """What the coordinator knows of a site, and what it wants it to know."""
+
+    contribution: I64
+    incarnation: int = 0
+    seq: int = 0
+    stored: tuple[int, int] = (0, 0)  # life and number of the last flush
+    flushed: tuple[int, int] = (0, 0)  # position and time of it
+    cut: tuple[int, int] = (0, 0)
+    seen: int = 0
+    alive: bool = True
+    left: bool = False
+    # The order, the register for this site.
+    want: int = 0
+    terms: Terms = Terms()
+    order: int = 0
+    acked: int = 0
+    needed: int = 0
+    speak: bool = False
+    zone_in: int = 0
+    said: int = -(1 << 60)
+
+
+class _Query:
+    """The coordinator's part in one query."""
+
+    def __init__(self, owner: Coordinator, watch: Watch, sites: tuple[str, ...], blobs: dict[str, bytes]) -> None:
+        self._owner, self._watch = owner, watch
+        self._vector = watch.new_vector()
+        self._peers = {site: _Peer(np.zeros(self._vector.shape, dtype=np.int64)) for site in sites}
+        self._views = {site: SiteView() for site in sites}
+        for site in sites:
+            if self._blob_name(site) in blobs:
+                self._read(site, blobs[self._blob_name(site)])
+        self._total = np.zeros(self._vector.shape, dtype=np.int64)
+        for peer in self._peers.values():
+            self._total += peer.contribution
+        self._round = 0
+        self._state = COLLECTING
+        self._asked: tuple[str, ...] = ()
+        self._members: tuple[str, ...] = ()
+        self._rule: Steersman | None = None
+        self._claim: Claim | None = None
+
+    def start(self, now: int) -> None:
+        for peer in self._peers.values():
+            peer.seen = now
+        self._collect(self._alive())
+
+    def _alive(self) -> tuple[str, ...]:
+        return tuple(site for site, peer in self._peers.items() if peer.alive and not peer.left)
+
+    # -- reports ----------------------------------------------------------------------------------------------
+
+    def hear(self, site: str, report: Report, now: int) -> list[Action]:
+        peer = self._peers.get(site)
+        if peer is None:
+            raise DamagedBytesError(f"a report of {site!r}, which takes no part")
+        if report.watch not in (0, self._watch.fingerprint):
+            raise DamagedBytesError(f"{site!r} watches something else under the number {report.query}")
+        if (report.incarnation, report.seq) <= (peer.incarnation, peer.seq):
+            return []
+        reborn = report.incarnation != peer.incarnation
+        back = not peer.alive
+        peer.incarnation, peer.seq, peer.seen, peer.alive = report.incarnation, report.seq, now, True
+        if report.epoch == self._owner.epoch:
+            peer.acked = max(peer.acked, report.acked)
+        actions = self._keep(site, peer, report)
+        if report.urgent:
+            peer.speak = True
+        view = self._views[site]
+        here = report.epoch == self._owner.epoch and report.round == self._round and report.step <= view.step
+        current = (report.incarnation, report.number) == peer.stored
+        if here and current:
+            view.confirmed, view.level, view.statistic = report.step, report.level, report.statistic
+            view.pending = report.pending
+            peer.cut = report.position, report.time
+        if report.leaving and current:
+            peer.left = True
+            actions.append(Persist(self._blob_name(site), self._write(peer)))
+            self._collect(self._alive())
+        elif back or ((reborn or not current) and site not in self._waiting()):
+            self._collect(self._alive())
+        self._go_on()
+        return actions
+
+    def _keep(self, site: str, peer: _Peer, report: Report) -> list[Action]:
+        """Add a flush up, if it fits what is stored, and make it durable before anything else is said."""
+        flush = report.flush
+        if flush is None or (report.incarnation, flush.number) <= peer.stored:
+            return []
+        if flush.base and (report.incarnation, flush.base) != peer.stored:
+            return []
+        change = read_change(self._vector, flush.cells, flush.updates)
+        if not flush.base:
+            change = change - peer.contribution
+        peer.contribution = peer.contribution + change
+        self._total = self._total + change
+        peer.stored, peer.flushed = (report.incarnation, flush.number), (flush.position, flush.time)
+        if self._state == HOLDING and self._rule is not None:
+            self._rule.flushed(self._total)
+        return [Persist(self._blob_name(site), self._write(peer))]
+
+    # -- what to do -------------------------------------------------------------------------------------------
+
+    def _waiting(self) -> tuple[str, ...]:
+        return tuple(
+            site for site in self._asked if self._peers[site].alive and self._views[site].confirmed != self._views[site].step
+        )
+
+    def _go_on(self) -> None:
+        if self._state != HOLDING and not self._waiting():
+            if self._state == COLLECTING:
+                self._begin()
+            else:
+                assert self._rule is not None
+                asked, self._asked = self._asked, ()
+                self._follow(self._rule.weigh(self._active(), asked))
+        if self._state == HOLDING and self._rule is not None:
+            self._move()
+            self._follow(self._rule.decide(self._active()))
+
+    def _active(self) -> dict[str, SiteView]:
+        return {site: self._views[site] for site in self._members}
+
+    def _follow(self, decision: Decision) -> None:
+        if isinstance(decision, Keep):
+            return
+        if isinstance(decision, Collect):
+            self._collect(decision.sites)
+        elif isinstance(decision, Ask):
+            self._state, self._asked = ASKING, decision.sites
+            for site in decision.sites:
+                self._step(site, WANT_STATISTIC, Terms())
+        else:
+            self._hold(decision)
+
+    def _hold(self, hold: Hold) -> None:
+        self._state, self._asked = HOLDING, ()
+        for site, terms in hold.terms.items():
+            self._step(site, 0, terms)
+            self._views[site].slack = terms.slack
+        self._move()
+
+    def _step(self, site: str, want: int, terms: Terms) -> None:
+        peer, view = self._peers[site], self._views[site]
+        view.step += 1
+        peer.want, peer.terms = want, terms
+        peer.order += 1
+        peer.needed = peer.order
+        peer.speak = True
+
+    def _collect(self, sites: tuple[str, ...]) -> None:
+        """A new round, which begins when these sites have flushed."""
+        self._state, self._asked = COLLECTING, sites
+        self._round += 1
+        for site, view in self._views.items():
+            asked = site in sites
+            view.step, view.level, view.slack = 0, 0, ()
+            view.confirmed = -1 if asked else 0
+            if asked:
+                self._step(site, WANT_FLUSH, Terms())
+
+    def _begin(self) -> None:
+        """All flushes are in: a value, a rule, a zone."""
+        self._members = self._alive()
+        self._rule = self._watch.steer(self._total, len(self._members))
+        for site in self._members:
+            self._peers[site].zone_in = 0
+        self._hold(self._rule.open(self._active()))
+
+    def _move(self) -> None:
+        """Move the claim to the newest cut, if that is proven."""
+        assert self._rule is not None
+        if not self._rule.proven(self._active()):
+            return
+        cut = {
+            site: peer.cut if site in self._members else peer.flushed for site, peer in self._peers.items()
+        }
+        self._claim = Claim(
+            query=self._watch.number, answer=self._watch.answer(self._total, self._rule), estimate=self._rule.value,
+            low=self._rule.low, high=self._rule.high, cut=cut, epoch=self._owner.epoch, round=self._round,
+            state=self._state,
+        )  # fmt: skip
+
+    def claimed(self) -> Claim | None:
+        if self._claim is None:
+            return None
+        missing = tuple(site for site, peer in self._peers.items() if not peer.alive)
+        sites = tuple(site for site in self._peers if site not in missing)
+        return replace(
+            self._claim, state=self._state, answer=replace(self._claim.answer, sites=sites, missing=missing)
+        )
+
+    # -- time -------------------------------------------------------------------------------------------------
+
+    def expire(self, now: int) -> None:
+        lost = [
+            site for site in self._alive() if now - self._peers[site].seen > self._owner._lease
+        ]
+        for site in lost:
+            self._peers[site].alive = False
+        if lost:
+            self._collect(self._alive())
+            self._go_on()
+
+    @property
+    def due(self) -> int:
+        times = [peer.seen + self._owner._lease + 1 for peer in self._peers.values() if peer.alive and not peer.left]
+        times += [self._due(peer) for peer in self._peers.values()]
+        return min(times, default=1 << 60)
+
+    def _due(self, peer: _Peer) -> int:
+        if peer.speak:
+            return peer.said
+        return peer.said + self._owner._resend if peer.alive and peer.acked < peer.needed else 1 << 60
+
+    # -- orders -----------------------------------------------------------------------------------------------
+
+    def words(self, now: int) -> list[Action]:
+        actions: list[Action] = []
+        for site, peer in self._peers.items():
+            if now >= self._due(peer):
+                actions.append(self._word(site, peer, now))
+        return actions
+
+    def _word(self, site: str, peer: _Peer, now: int) -> Send:
+        again = not peer.speak
+        view = self._views[site]
+        zone = b""
+        if peer.want != WANT_FLUSH and self._rule is not None and peer.acked < peer.needed:
+            # The zone is said until an order with it is acknowledged.
+            if not peer.zone_in or peer.acked < peer.zone_in:
+                zone = self._rule.zone()
+                peer.zone_in = peer.zone_in or peer.order
+        frame = write_frame(
+            Order(
+                query=self._watch.number, epoch=self._owner.epoch, round=self._round, step=view.step,
+                incarnation=peer.incarnation, seq=peer.order, acked=peer.seq,
+                stored=peer.stored[1] if peer.stored[0] == peer.incarnation else 0, want=peer.want,
+                rule=self._rule.number if zone and self._rule else 0, zone=zone,
+                quantum=peer.terms.quantum, slack=peer.terms.slack, urgent=int(peer.acked < peer.needed),
+            )
+        )  # fmt: skip
+        peer.speak, peer.said = False, now
+        purpose = Purpose.RESEND if again else Purpose.DATA if zone else Purpose.CONTROL
+        self._owner.traffic.add(purpose, len(frame))
+        return Send(site, frame, purpose)
+
+    # -- the disk ---------------------------------------------------------------------------------------------
+
+    def _blob_name(self, site: str) -> str:
+        return f"{self._watch.number}/{site}"
+
+    def _write(self, peer: _Peer) -> bytes:
+        writer = Writer()
+        writer.numbers("QQQq", *peer.stored, *peer.flushed)
+        writer.numbers("B", peer.left)
+        writer.raw(pack_cells(peer.contribution))
+        return seal_envelope(_FAMILY, b"", writer.getvalue())
+
+    def _read(self, site: str, blob: bytes) -> None:
+        _, _, reader = open_envelope(blob)
+        peer = self._peers[site]
+        life, number, position, time = reader.numbers("QQQq")
+        peer.stored, peer.flushed, peer.cut = (life, number), (position, time), (position, time)
+        (left,) = reader.numbers("B")
+        peer.left = bool(left)
+        peer.contribution = _cells(reader, self._vector.shape)
+        reader.finish()
+
+
+def _cells(reader: Reader, shape: tuple[int, int]) -> I64:
+    found: I64 = reader.integers(shape[0] * shape[1], np.int64, low=-(2**62), high=2**62).reshape(shape)
+    return found

@@ -1,0 +1,1 @@
+"""Rules: how sites and coordinator share the watching, one a file."""

@@ -1,0 +1,122 @@
+"""What a rule is: a guard at every site, and a steersman at the coordinator.
+
+A guard looks at its site's drift after every batch and gives a level: 0 as long as all is well, and more the further the
+site has used up what it was given; the level of a step never falls. A steersman sees levels, and the small statistics
+that it asked for, and decides: go on (`Keep`), ask sites for a statistic (`Ask`), give sites new terms (`Hold`), or have
+sites flush (`Collect`). It also says whether what it knows proves that the quantity is still in bounds at the cut that
+the sites have reported (`proven`); nothing else makes a claim true.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from catchment.monitor.vectors import Drift
+
+__all__ = ["Ask", "Collect", "Decision", "Guard", "Hold", "Keep", "SiteView", "Steersman", "Terms"]
+
+
+@dataclass(slots=True)
+class SiteView:
+    """What a steersman knows of a site: its newest report in this round.
+
+    Every order to a site is a step. `step` is the last one that it was given, `confirmed` the one that its report is about.
+    When it was asked, its report stands still at the cut of its statistic until it has new terms; a flush is such a
+    statistic, too, with no drift. `pending` is the number of updates since its flush.
+    """
+
+    step: int = 0
+    confirmed: int = 0
+    level: int = 0
+    statistic: tuple[float, ...] = ()
+    slack: tuple[float, ...] = ()
+    pending: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a site is given for a step."""
+
+    quantum: float = 0.0
+    slack: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask these sites for their statistics: a new step for them."""
+
+    sites: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Give these sites new terms: they count from the statistic that they gave last."""
+
+    terms: Mapping[str, Terms] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    """Have these sites flush; then a new round begins."""
+
+    sites: tuple[str, ...]
+
+
+Decision = Keep | Ask | Hold | Collect
+
+
+class Guard(ABC):
+    """A rule at a site, for one round."""
+
+    def __init__(self, drift: Drift) -> None:
+        self.drift = drift
+
+    @abstractmethod
+    def statistic(self) -> tuple[float, ...]:
+        """The small vector for the coordinator; from now on the guard counts from here."""
+
+    @abstractmethod
+    def hold(self, terms: Terms) -> None:
+        """New terms, counted from the statistic that was given last or from the flush."""
+
+    @abstractmethod
+    def look(self) -> int:
+        """The level of this step; it never falls."""
+
+    def must_flush(self) -> bool:
+        """Whether the site is to flush by itself."""
+        return False
+
+
+class Steersman(ABC):
+    """A rule at the coordinator, for one round."""
+
+    name: str
+    number: int
+
+    @abstractmethod
+    def zone(self) -> bytes:
+        """What every site needs to know for this round."""
+
+    @abstractmethod
+    def open(self, sites: Mapping[str, SiteView]) -> Hold:
+        """The terms of the round's first step, in which each site counts from its flush."""
+
+    @abstractmethod
+    def decide(self, sites: Mapping[str, SiteView]) -> Decision:
+        """What to do, now that a report has come."""
+
+    @abstractmethod
+    def weigh(self, sites: Mapping[str, SiteView], asked: tuple[str, ...]) -> Decision:
+        """What to do, now that all who were asked have given their statistics."""
+
+    @abstractmethod
+    def proven(self, sites: Mapping[str, SiteView]) -> bool:
+        """Whether the newest reports prove that the quantity is in bounds at their cut."""

@@ -1,0 +1,91 @@
+"""Countdown: functional geometric monitoring. Samoladas, Garofalakis, EDBT 2019.
+
+Every site evaluates the same concave safe function ζ at its own drift, scaled by the number k of sites: as long as the sum
+of the values is not negative, the mean of the scaled drifts, which is everyone's drift, is in the zone (Jensen). The
+sum is counted down. In a step a site starts from its value z and says how many whole quanta θ it has lost at worst, c;
+with all c in, the sum is more than Σ (z - (c + 1) θ) = Ψ - (Σc + k) θ, and θ = Ψ/2k makes that positive as long as
+Σc ≤ k. Then everyone is asked for his value and a new step begins with the new sum, each about half of the last; when
+little is left, drifts are flushed. One site may be far outside as long as others have slack, which is why it does not
+collapse as k grows; a round costs a few dozen bytes for each site and step.
+
+In the paper increments of c are sent; here c itself is, with its round and step, and it holds at the cut of the reports.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from catchment.monitor.rules.base import Ask, Collect, Decision, Guard, Hold, Keep, SiteView, Steersman, Terms
+from catchment.monitor.vectors import Drift
+from catchment.monitor.safe import Zone
+
+__all__ = ["CountdownGuard", "CountdownSteersman"]
+
+ENOUGH = 0.01
+"""A round ends when this share of the slack that it began with is left (the paper's ε_ψ)."""
+
+
+class CountdownGuard(Guard):
+    """Counts the quanta that the safe function has lost since the step began."""
+
+    def __init__(self, drift: Drift, zone: Zone, sites: int) -> None:
+        super().__init__(drift)
+        self._zone, self._sites = zone, sites
+        self._start = self._lowest = zone.at_zero  # a round begins at the flush, where the drift is zero
+        self._quantum = 0.0
+
+    def _slack(self) -> float:
+        return self._zone.slack(self.drift, self._sites)
+
+    def statistic(self) -> tuple[float, ...]:
+        self._start = self._lowest = self._slack()
+        self._quantum = 0.0
+        return (self._start,)
+
+    def hold(self, terms: Terms) -> None:
+        self._quantum = terms.quantum
+
+    def look(self) -> int:
+        self._lowest = min(self._lowest, self._slack())
+        if not self._quantum > 0:
+            return 0
+        return math.floor((self._start - self._lowest) / self._quantum)
+
+
+class CountdownSteersman(Steersman):
+    """Adds the levels up, and asks when they are more than the sites are."""
+
+    def __init__(self, name: str, number: int, zone: Zone, sites: int) -> None:
+        self.name, self.number = name, number
+        self._zone, self._sites = zone, sites
+        self._whole = zone.at_zero * sites
+
+    def zone(self) -> bytes:
+        return self._zone.to_bytes()
+
+    def open(self, sites: Mapping[str, SiteView]) -> Hold:
+        return self._hold(sites, self._whole)
+
+    def _hold(self, sites: Mapping[str, SiteView], left: float) -> Hold:
+        quantum = left / (2 * self._sites)
+        return Hold({site: Terms(quantum=quantum) for site in sites})
+
+    def decide(self, sites: Mapping[str, SiteView]) -> Decision:
+        if _levels(sites) <= self._sites:
+            return Keep()
+        return Ask(tuple(sites))
+
+    def weigh(self, sites: Mapping[str, SiteView], asked: tuple[str, ...]) -> Decision:
+        left = math.fsum(view.statistic[0] for view in sites.values())
+        if not left > ENOUGH * self._whole:
+            return Collect(tuple(sites))
+        return self._hold(sites, left)
+
+    def proven(self, sites: Mapping[str, SiteView]) -> bool:
+        # A site that has not got its terms yet stands at the cut of its statistic, where it has lost nothing.
+        return all(view.confirmed >= view.step - 1 for view in sites.values()) and _levels(sites) <= self._sites
+
+
+def _levels(sites: Mapping[str, SiteView]) -> int:
+    return sum(view.level for view in sites.values() if view.confirmed == view.step)

@@ -1,0 +1,194 @@
+"""Zones as they cross the wire: safe functions of a site's drift, with the few numbers that a site needs to evaluate them.
+
+A zone is a concave function ζ of everyone's drift, positive at zero, and never positive where the quantity is out of its
+band. A site evaluates it at its own drift times the number of sites. The mathematics is in `zones`; here it meets drifts
+and bytes. A zone of a Fast-AMS self-join costs a few numbers (near) or a whole vector (full) for each site and round.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.errors import DamagedBytesError, ParameterError, UnknownFormatError
+from catchment.monitor.packing import LARGEST
+from catchment.monitor.vectors import Drift
+from catchment.monitor.zones.inner_product import InnerProductZone
+from catchment.monitor.zones.linear import LinearZone
+from catchment.monitor.zones.quorum import RULES
+from catchment.monitor.zones.self_join import SelfJoinZone
+from catchment.sketch.codec import Reader, Writer
+
+__all__ = ["FullSelfJoin", "Linear", "NearSelfJoin", "Product", "Zone", "read_zone"]
+
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+
+
+class Zone(ABC):
+    """A safe function; `at_zero` is its value where nothing has drifted."""
+
+    kind: ClassVar[int]
+    at_zero: float
+
+    @abstractmethod
+    def slack(self, drift: Drift, sites: int, share: float = 1.0) -> float:
+        """share ζ(X/share), X being the drift times the number of sites."""
+
+    @abstractmethod
+    def _write(self, writer: Writer) -> None: ...
+
+    @classmethod
+    @abstractmethod
+    def _read(cls, reader: Reader, rows: int, width: int) -> Zone: ...
+
+    def follow(self, drift: Drift) -> None:
+        """Tell a drift what products it must keep for this zone; none, for most."""
+        drift.follow(None)
+
+    def to_bytes(self) -> bytes:
+        writer = Writer()
+        writer.numbers("B", self.kind)
+        self._write(writer)
+        return writer.getvalue()
+
+
+def read_zone(data: bytes, rows: int, width: int) -> Zone:
+    """The zone that gave these bytes, for a vector of that shape; raise a `BytesError` if there is none."""
+    reader = Reader(memoryview(data))
+    (kind,) = reader.numbers("B")
+    for known in (Linear, NearSelfJoin, FullSelfJoin, Product):
+        if known.kind == kind:
+            try:
+                zone = known._read(reader, rows, width)
+            except ParameterError as problem:
+                raise DamagedBytesError(f"an impossible zone: {problem.problem}") from None
+            reader.finish()
+            if not np.isfinite(zone.at_zero):
+                raise DamagedBytesError("a zone without a finite slack")
+            return zone
+    raise UnknownFormatError(f"a zone of kind {kind}", "upgrade catchment to what wrote this")
+
+
+class Linear(Zone):
+    """The cells of the first row, each counted with a weight: their sum stays between two ends."""
+
+    kind = 1
+
+    def __init__(self, value: float, low: float, high: float, weights: F64) -> None:
+        self._numbers, self._weights = (value, low, high), weights
+        # The form a·x / |a|² has the value at this point, whatever the cells are.
+        start = weights * (value / float(weights @ weights))
+        self._zone = LinearZone(low, high, start, weights)
+        self.at_zero = self._zone.at_zero
+
+    def slack(self, drift: Drift, sites: int, share: float = 1.0) -> float:
+        return self._zone.slack(drift.cells[0], float(sites), share)
+
+    def _write(self, writer: Writer) -> None:
+        writer.numbers("ddd", *self._numbers)
+        writer.raw(self._weights.astype("<f8"))
+
+    @classmethod
+    def _read(cls, reader: Reader, rows: int, width: int) -> Linear:
+        value, low, high = reader.numbers("ddd")
+        weights = np.frombuffer(reader.raw(8 * width), dtype="<f8")
+        if not (np.isfinite(weights).all() and weights.any() and low <= value <= high):
+            raise DamagedBytesError("a linear zone of impossible numbers")
+        return cls(value, low, high, weights)
+
+
+class NearSelfJoin(Zone):
+    """A self-join around a reference of which only the rows' norms are known: 004 §3.3."""
+
+    kind = 2
+
+    def __init__(self, low: float, high: float, norms: F64, rule: str) -> None:
+        self._zone = SelfJoinZone(low, high, norms, rule=rule)
+        self.at_zero = self._zone.at_zero
+
+    def slack(self, drift: Drift, sites: int, share: float = 1.0) -> float:
+        return self._zone.near_slack(drift.norms, float(sites), share)
+
+    def _write(self, writer: Writer) -> None:
+        writer.numbers("Bdd", RULES.index(self._zone.rule), self._zone.low, self._zone.high)
+        writer.raw(self._zone.norms.astype("<f8"))
+
+    @classmethod
+    def _read(cls, reader: Reader, rows: int, width: int) -> NearSelfJoin:
+        rule, low, high = _ends(reader)
+        return cls(low, high, np.frombuffer(reader.raw(8 * rows), dtype="<f8"), rule)
+
+
+class FullSelfJoin(Zone):
+    """A self-join around a reference that every site has: drift across it costs nearly nothing."""
+
+    kind = 3
+
+    def __init__(self, low: float, high: float, reference: I64, rule: str) -> None:
+        self._reference = reference
+        self._zone = SelfJoinZone.around(low, high, reference, rule=rule)
+        self.at_zero = self._zone.at_zero
+
+    def follow(self, drift: Drift) -> None:
+        drift.follow(self._reference)
+
+    def slack(self, drift: Drift, sites: int, share: float = 1.0) -> float:
+        return self._zone.slack(drift.norms, drift.dots, float(sites), share)
+
+    def _write(self, writer: Writer) -> None:
+        writer.numbers("Bdd", RULES.index(self._zone.rule), self._zone.low, self._zone.high)
+        writer.integers(self._reference)
+
+    @classmethod
+    def _read(cls, reader: Reader, rows: int, width: int) -> FullSelfJoin:
+        rule, low, high = _ends(reader)
+        reference = reader.integers(rows * width, np.int64, low=-LARGEST, high=LARGEST).reshape(rows, width)
+        return cls(low, high, reference, rule)
+
+
+class Product(Zone):
+    """An inner product of two streams, whose rows stand one below the other, around a reference."""
+
+    kind = 4
+
+    def __init__(self, low: float, high: float, reference: I64) -> None:
+        self._numbers, self._reference = (low, high), reference
+        first, second = np.split(reference.astype(np.float64), 2)
+        self._sum, self._difference = first + second, first - second
+        self._zone = InnerProductZone.around(low, high, first, second)
+        self.at_zero = self._zone.at_zero
+
+    def slack(self, drift: Drift, sites: int, share: float = 1.0) -> float:
+        first, second = np.split(drift.cells.astype(np.float64), 2)
+        x, y = first + second, first - second
+        return self._zone.slack(
+            _products(x, x), _products(x, self._sum), _products(y, y), _products(y, self._difference),
+            float(sites), share,
+        )  # fmt: skip
+
+    def _write(self, writer: Writer) -> None:
+        writer.numbers("dd", *self._numbers)
+        writer.integers(self._reference)
+
+    @classmethod
+    def _read(cls, reader: Reader, rows: int, width: int) -> Product:
+        if rows % 2:
+            raise DamagedBytesError(f"a product of {rows} rows")
+        low, high = reader.numbers("dd")
+        reference = reader.integers(rows * width, np.int64, low=-LARGEST, high=LARGEST).reshape(rows, width)
+        return cls(low, high, reference)
+
+
+def _ends(reader: Reader) -> tuple[str, float, float]:
+    rule, low, high = reader.numbers("Bdd")
+    if rule >= len(RULES) or not low <= high:
+        raise DamagedBytesError(f"a zone between {low} and {high} by rule {rule}")
+    return RULES[rule], low, high
+
+
+def _products(one: F64, other: F64) -> F64:
+    return np.einsum("ij,ij->i", one, other)

@@ -1,0 +1,343 @@
+"""Site: the machine beside the stream. It keeps the vectors, guards the zones, and says only what it must.
+
+For each query a site is in one of these states:
+
+    state      event                          next       says
+    new        an order that wants a flush    asked      the flush: all of its vector
+    asked      an order with terms            guarding   a report: at this position, level so
+    guarding   a batch, level as reported     guarding   nothing
+    guarding   a batch, level higher          guarding   an urgent report
+    guarding   a batch, the guard flushes     guarding   a flush: what changed since the last one
+    guarding   an order that wants a number   asked      a report with the statistic; it stands still there
+    guarding   an order that wants a flush    asked      a flush
+    any        an order of an older life      same       nothing
+    any        nothing acknowledged in time   same       its newest report again
+    any        a heartbeat is due             same       its newest report
+
+`asked` means: the coordinator has, or is being sent, the site's exact state at one position, and the reports stand still
+there until new terms come. A flush is named by the site's life and a number, and builds upon the one before it in the same
+life; the first of a life is all of the vector. So a site needs to make durable only its vectors and the position that they
+belong to, now and then: after a crash it is fed again from there, and what it flushed in an earlier life is replaced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.errors import BytesError, DamagedBytesError, ParameterError
+from catchment.monitor.machine import COORDINATOR, Action, Persist, Purpose, Received, Send, Tick
+from catchment.monitor.messages import Flush, Order, Report
+from catchment.monitor.rules.base import Guard, Terms
+from catchment.monitor.traffic import Traffic
+from catchment.monitor.vectors import Drift, Vector
+from catchment.monitor.watch import Watch
+from catchment.monitor.wire import read_frame, write_frame
+from catchment.sketch.checks import as_weights
+from catchment.sketch.codec import Reader, Writer, open_envelope, seal_envelope
+from catchment.sketch.keys import as_keys
+
+__all__ = ["Arrived", "Leave", "Site"]
+
+I64 = NDArray[np.int64]
+
+LIFE, STATE = "life", "state"
+_FAMILY = 26
+WANT_STATISTIC, WANT_FLUSH = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Events in the order of the source: keys, their times for windows, their weights, and which stream they are of.
+
+    With no keys and a time it says only that time has gone on: `Arrived(time=t)`.
+    """
+
+    keys: Any = ()
+    times: Any = None
+    weights: Any = 1
+    stream: int = 0
+    time: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The stream is over: flush everything, and go when that is acknowledged."""
+
+
+class Site:
+    """A site of some queries.
+
+    Parameters
+    ----------
+    name
+        What the coordinator calls it.
+    watches
+        What is monitored; the coordinator must have the same.
+    blobs
+        What an earlier life has made durable.
+    life
+        A number that no earlier life had, for the case that the disk is older than the last life; the time will do.
+    heartbeat, resend
+        Milliseconds after which a report is sent though nothing happened, and after which an urgent one is repeated.
+    keep
+        How many events may be taken before the state is made durable again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        watches: tuple[Watch, ...],
+        *,
+        blobs: dict[str, bytes] | None = None,
+        life: int = 0,
+        heartbeat: int = 10_000,
+        resend: int = 1_000,
+        keep: int = 1_000_000,
+    ) -> None:
+        if name == COORDINATOR:
+            raise ParameterError(f"a site named {name!r}", "that is the coordinator's name: choose another")
+        self.name = name
+        self.traffic = Traffic()
+        self.position = 0
+        self.time = 0
+        self.refused = 0
+        self.gone = False
+        self._heartbeat, self._resend, self._keep = heartbeat, resend, keep
+        self._durable = 0
+        self._leaving = False
+        self._vectors: dict[Any, Vector] = {}
+        for watch in watches:
+            self._vectors.setdefault(watch.vector_key, watch.new_vector())
+        blobs = blobs or {}
+        self.incarnation = max(life, 1 + (int.from_bytes(blobs[LIFE], "little") if LIFE in blobs else 0))
+        if STATE in blobs:
+            self._read(blobs[STATE])
+        self._posts = {watch.number: _Post(self, watch, self._vectors[watch.vector_key]) for watch in watches}
+        self._opening: list[Action] = [Persist(LIFE, self.incarnation.to_bytes(8, "little"))]
+
+    # -- the machine ------------------------------------------------------------------------------------------
+
+    @property
+    def due(self) -> int | None:
+        if self.gone:
+            return None
+        return min((post.due for post in self._posts.values()), default=None)
+
+    def handle(self, event: Any, now: int) -> list[Action]:
+        actions, self._opening = self._opening, []
+        if isinstance(event, Arrived):
+            self._arrive(event)
+        elif isinstance(event, Received):
+            self._receive(event.frame)
+        elif isinstance(event, Leave):
+            self._leaving = True
+            for post in self._posts.values():
+                post.leave()
+        elif not isinstance(event, Tick):
+            raise TypeError(f"a site cannot handle {type(event).__name__}")
+        for post in self._posts.values():
+            post.look(now)
+        if self.position - self._durable >= self._keep:
+            actions.append(Persist(STATE, self._write()))
+            self._durable = self.position
+        for post in self._posts.values():
+            actions += post.word(now)
+        if self._leaving and all(post.settled for post in self._posts.values()):
+            self.gone = True
+        return actions
+
+    def _arrive(self, event: Arrived) -> None:
+        batch = as_keys(event.keys) if len(event.keys) else None
+        times = None if event.times is None else np.ascontiguousarray(event.times, dtype=np.int64)
+        if batch is not None:
+            weights = as_weights(event.weights, len(batch), signed=True)
+            for vector in self._vectors.values():
+                vector.check(weights, times, event.stream)
+            hashes = batch.hashes()
+            for vector in self._vectors.values():
+                vector.add(hashes, weights, times, event.stream)
+            self.position += len(batch)
+            if times is not None and times.size:
+                self.time = max(self.time, int(times.max()))
+        if event.time is not None and event.time > self.time:
+            self.time = event.time
+            for vector in self._vectors.values():
+                vector.advance(event.time)
+
+    def _receive(self, frame: bytes) -> None:
+        try:
+            order = read_frame(frame)
+            if not isinstance(order, Order) or order.query not in self._posts:
+                raise DamagedBytesError(f"a {type(order).__name__} that is no order for a query here")
+            self._posts[order.query].obey(order)
+        except BytesError:
+            self.refused += 1
+
+    # -- the disk ---------------------------------------------------------------------------------------------
+
+    def _write(self) -> bytes:
+        writer = Writer()
+        writer.numbers("QqI", self.position, self.time, len(self._vectors))
+        for vector in self._vectors.values():
+            vector.write(writer)
+        return seal_envelope(_FAMILY, b"", writer.getvalue())
+
+    def _read(self, blob: bytes) -> None:
+        _, _, reader = open_envelope(blob)
+        self.position, self.time, count = reader.numbers("QqI")
+        if count != len(self._vectors):
+            raise DamagedBytesError(f"a state of {count} vectors where {len(self._vectors)} are needed")
+        for vector in self._vectors.values():
+            vector.read(reader)
+        reader.finish()
+        self._durable = self.position
+
+
+class _Post:
+    """A site's part in one query."""
+
+    def __init__(self, site: Site, watch: Watch, vector: Vector) -> None:
+        self._site, self._watch = site, watch
+        self._drift = Drift(vector)
+        self._number = 0  # of the last flush in this life
+        self._pending: Flush | None = None  # the last flush, as long as it is not stored at the coordinator
+        self._left = False
+        # What the coordinator has said, and to which of its lives and rounds that belongs.
+        self._epoch = self._order = 0
+        self._at = (0, 0, 0)  # epoch, round and step
+        self._guarded = (0, 0)  # epoch and round of the guard
+        self._guard: Guard | None = None
+        self._guarding = False
+        self._cut = (0, 0)
+        self._level = 0
+        self._statistic: tuple[float, ...] = ()
+        # The register: what was said last, and what must be acknowledged.
+        self._seq = self._acked = self._needed = 0
+        self._speak = True
+        self._last_said = -(1 << 60)
+
+    # -- what comes in ----------------------------------------------------------------------------------------
+
+    def obey(self, order: Order) -> None:
+        if (order.epoch, order.seq) < (self._epoch, self._order):
+            return
+        mine = order.incarnation == self._site.incarnation
+        stored = order.stored if mine else 0
+        if mine:
+            self._acked = max(self._acked, order.acked)
+        if self._pending is not None and stored == self._pending.number:
+            self._pending = None
+        if (order.epoch, order.seq) == (self._epoch, self._order):
+            return
+        self._epoch, self._order = order.epoch, order.seq
+        self._speak = self._speak or bool(order.urgent)
+        target = order.epoch, order.round, order.step
+        if target <= self._at:
+            return
+        if order.want & WANT_FLUSH:
+            self._at = target
+            self._flush_for(stored)
+        elif not mine or stored != self._number:
+            self._speak = True  # it is about another life, or about another flush than the last: the report tells
+        else:
+            self._guard_for(order)
+            if self._guard is None:
+                return
+            self._at = target
+            if order.want & WANT_STATISTIC:
+                self._statistic = self._guard.statistic()
+                self._stand((self._site.position, self._site.time))
+                self._need()
+            else:
+                self._guard.hold(Terms(order.quantum, order.slack))
+                self._guarding, self._level, self._statistic = True, 0, ()
+
+    def _guard_for(self, order: Order) -> None:
+        """A new guard for a new round; with a zone, or none."""
+        if self._guarded != (order.epoch, order.round):
+            self._guard = self._watch.guard(order.rule, order.zone, self._drift) if order.zone else None
+            self._guarded = (order.epoch, order.round) if order.zone else (0, 0)
+
+    def _flush_for(self, stored: int) -> None:
+        """Flush, unless a flush that will do is still on its way."""
+        if self._pending is None or self._pending.base not in (0, stored):
+            self._take_flush(stored)
+        assert self._pending is not None
+        self._statistic = ()
+        self._stand((self._pending.position, self._pending.time))
+        self._need()
+
+    def _stand(self, cut: tuple[int, int]) -> None:
+        self._guarding, self._level, self._cut = False, 0, cut
+
+    def _take_flush(self, stored: int) -> None:
+        """The change since the flush that the coordinator has; the whole vector, if that is not the last one."""
+        fits = stored == self._number and self._number > 0
+        cells, updates = self._drift.taken() if fits else (self._drift.whole(), b"")
+        self._number += 1
+        site = self._site
+        self._pending = Flush(
+            number=self._number, base=stored if fits else 0, position=site.position, time=site.time,
+            cells=cells, updates=updates,
+        )  # fmt: skip
+        self._need()
+
+    def leave(self) -> None:
+        self._left = True
+        self._take_flush(self._number if self._pending is None else 0)
+        self._stand((self._site.position, self._site.time))
+
+    @property
+    def settled(self) -> bool:
+        return self._pending is None and self._acked >= self._needed
+
+    # -- what goes out ----------------------------------------------------------------------------------------
+
+    def _need(self) -> None:
+        """The next report must be acknowledged."""
+        self._speak = True
+        self._needed = self._seq + 1
+
+    def look(self, now: int) -> None:
+        if not self._guarding or self._guard is None:
+            return
+        level = self._guard.look()
+        if level > self._level:
+            self._level = level
+            self._need()
+        if self._guard.must_flush() and self._pending is None:
+            self._take_flush(self._number)
+
+    @property
+    def due(self) -> int:
+        if self._speak:
+            return self._last_said
+        urgent = self._acked < self._needed or self._pending is not None
+        return self._last_said + (self._site._resend if urgent else self._site._heartbeat)
+
+    def word(self, now: int) -> list[Action]:
+        if now < self.due:
+            return []
+        again = not self._speak and (self._acked < self._needed or self._pending is not None)
+        self._speak = False
+        self._seq += 1
+        self._last_said = now
+        if self._guarding:
+            self._cut = self._site.position, self._site.time
+        urgent = self._acked < self._needed or self._pending is not None
+        frame = write_frame(
+            Report(
+                query=self._watch.number, epoch=self._at[0], round=self._at[1], step=self._at[2],
+                incarnation=self._site.incarnation, seq=self._seq, acked=self._order,
+                position=self._cut[0], time=self._cut[1], level=self._level, statistic=self._statistic,
+                flush=self._pending, number=self._number, pending=self._drift.updates, urgent=int(urgent),
+                watch=self._watch.fingerprint if self._at[0] == 0 else 0, leaving=int(self._left),
+            )
+        )  # fmt: skip
+        purpose = Purpose.RESEND if again else Purpose.DATA if self._pending is not None else Purpose.CONTROL
+        self._site.traffic.add(purpose, len(frame))
+        return [Send(COORDINATOR, frame, purpose)]

@@ -1,0 +1,281 @@
+"""Vectors: what a site's events add up to, cell by cell, so that the sites' vectors add up to everyone's.
+
+A vector is rows of cells. Two kinds: `SignedVector`, Fast-AMS rows over the whole history of one stream or two, and
+`WindowVector`, the counts of an ECM-sketch in its window, which fall by themselves as time goes on. Several monitors share
+one vector; each keeps a `Drift`: how far the vector has moved since that monitor's last flush.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.errors import InputError
+from catchment.kernel.drift import drift_signed
+from catchment.kernel.fast_ams import add_signed
+from catchment.kernel.hashing import draws
+from catchment.monitor.packing import pack_cells, pack_updates, unpack_cells, unpack_updates
+from catchment.sketch.codec import Reader, Writer
+from catchment.sketch.keys import KeyBatch
+from catchment.window.ecm import ECMSketch
+
+__all__ = ["Drift", "SignedVector", "Vector", "WindowVector", "read_change"]
+
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+
+_NOTHING = np.zeros((0, 0), dtype=np.int64)
+_COMPACT = 1 << 16
+
+
+class Vector(ABC):
+    """A site's own vector; `drifts` are told of every change."""
+
+    rows: int
+    width: int
+    streams: int = 1
+
+    def __init__(self) -> None:
+        self.drifts: list[Drift] = []
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows, self.width
+
+    def check(self, weights: I64, times: I64 | None, stream: int) -> None:
+        """Refuse what `add` could not take, before anything is changed."""
+        if not 0 <= stream < self.streams:
+            raise InputError(f"events of stream {stream}", f"streams here are 0 to {self.streams - 1}")
+
+    @abstractmethod
+    def add(self, hashes: U64, weights: I64, times: I64 | None, stream: int) -> None:
+        """Take events in: checked ones, with one weight for all or one each."""
+
+    @abstractmethod
+    def advance(self, time: int) -> None:
+        """Let time pass without an event."""
+
+    @abstractmethod
+    def values(self) -> I64:
+        """All cells, as an array of its own."""
+
+    @abstractmethod
+    def write(self, writer: Writer) -> None: ...
+
+    @abstractmethod
+    def read(self, reader: Reader) -> None: ...
+
+
+class SignedVector(Vector):
+    """The rows of a Fast-AMS sketch for each of `streams` streams, one stream's rows after the other's."""
+
+    def __init__(self, *, width: int, depth: int, seed: int, streams: int = 1) -> None:
+        super().__init__()
+        self.depth, self.width, self.streams, self.rows = depth, width, streams, depth * streams
+        self._draws = draws(seed, depth)
+        self._cells = np.zeros(self.shape, dtype=np.int64)
+
+    def add(self, hashes: U64, weights: I64, times: I64 | None, stream: int) -> None:
+        part = self.part(stream)
+        add_signed(self._cells[part], self._draws, hashes, weights)
+        for drift in self.drifts:
+            drift_signed(
+                drift.cells[part], self._draws, hashes, weights,
+                drift.norms[part], drift.dots[part], drift.reference[part] if drift.reference.size else _NOTHING,
+            )  # fmt: skip
+            drift.note(hashes, weights, stream)
+
+    def part(self, stream: int) -> slice:
+        return slice(stream * self.depth, (stream + 1) * self.depth)
+
+    def advance(self, time: int) -> None:
+        """The whole history does not change with time."""
+
+    def values(self) -> I64:
+        return self._cells.copy()
+
+    def sketched(self, hashes: U64, weights: I64, stream: int) -> I64:
+        """The cells that these updates make."""
+        cells = np.zeros(self.shape, dtype=np.int64)
+        add_signed(cells[self.part(stream)], self._draws, hashes, weights)
+        return cells
+
+    def write(self, writer: Writer) -> None:
+        writer.integers(self._cells)
+
+    def read(self, reader: Reader) -> None:
+        self._cells = reader.integers(self._cells.size, np.int64, low=-(2**62), high=2**62).reshape(self.shape)
+
+
+class WindowVector(Vector):
+    """The counts of an ECM-sketch in its window up to the newest time."""
+
+    def __init__(self, sketch: ECMSketch) -> None:
+        super().__init__()
+        self.sketch = sketch
+        self.rows, self.width = sketch.depth, sketch.width
+        self._time: int | None = None
+
+    def check(self, weights: I64, times: I64 | None, stream: int) -> None:
+        super().check(weights, times, stream)
+        if times is None:
+            raise InputError("events without times for a window", "give times= with every event")
+        if bool(np.any(weights < 0)):
+            raise InputError("a negative weight for a window", "windows count upwards: events leave by growing old")
+
+    def add(self, hashes: U64, weights: I64, times: I64 | None, stream: int) -> None:
+        self.sketch.update(KeyBatch.of_hashes(hashes), at=times, weights=weights if weights.size > 1 else int(weights[0]))
+        self._moved()
+
+    def advance(self, time: int) -> None:
+        newest = self.sketch.newest
+        self._time = time if newest is None else max(time, newest)
+        self._moved()
+
+    def _moved(self) -> None:
+        if self.drifts:
+            values = self.values()
+            for drift in self.drifts:
+                drift.moved_to(values)
+
+    def values(self) -> I64:
+        return self.sketch.counts(now=self._time)
+
+    def write(self, writer: Writer) -> None:
+        blob = self.sketch.to_bytes()
+        writer.numbers("Bq", self._time is not None, self._time or 0)
+        writer.numbers("Q", len(blob))
+        writer.raw(blob)
+
+    def read(self, reader: Reader) -> None:
+        known, time = reader.numbers("Bq")
+        self._time = time if known else None
+        (size,) = reader.numbers("Q")
+        self.sketch = ECMSketch.from_bytes(reader.raw(size))
+
+
+class Drift:
+    """How far a vector has moved since `base`, with the squared norm of each row and its product with `reference`."""
+
+    def __init__(self, vector: Vector) -> None:
+        self._vector = vector
+        self.reference: I64 = _NOTHING
+        self.cells = np.zeros(vector.shape, dtype=np.int64)
+        self.norms = np.zeros(vector.rows)
+        self.dots = np.zeros(vector.rows)
+        self.updates = 0
+        self._base = vector.values()
+        self._forget()
+        vector.drifts.append(self)
+
+    # -- following the vector ---------------------------------------------------------------------------------
+
+    def note(self, hashes: U64, weights: I64, stream: int) -> None:
+        """Remember the keys as long as they may be the shorter way to write the change."""
+        self.updates += hashes.size
+        if self._noted is None:
+            return
+        each = weights if weights.size == hashes.size else np.full(hashes.size, weights[0])
+        self._noted[stream].append((hashes.copy(), each))
+        self._fresh += hashes.size
+        if self._fresh >= _COMPACT:
+            self._compact()
+
+    def _compact(self) -> None:
+        if self._noted is None:
+            return
+        self._noted = [[_summed(parts)] if parts else [] for parts in self._noted]
+        self._fresh = 0
+        # A list takes eight bytes a key, cells take some bits each: beyond this many keys it never is the shorter one.
+        if sum(parts[0][0].size for parts in self._noted if parts) > max(self.cells.size // 8, 64):
+            self._noted = None
+
+    def _forget(self) -> None:
+        self._noted: list[list[tuple[U64, I64]]] | None = None
+        if isinstance(self._vector, SignedVector):
+            self._noted = [[] for _ in range(self._vector.streams)]
+        self._fresh = 0
+
+    def moved_to(self, values: I64) -> None:
+        """The vector is at these values now; for vectors that do not move key by key."""
+        self.updates += 1
+        self.cells = values - self._base
+        self._measure()
+
+    def _measure(self) -> None:
+        cells = self.cells.astype(np.float64)
+        self.norms = np.einsum("ij,ij->i", cells, cells)
+        self.dots = np.einsum("ij,ij->i", cells, self.reference) if self.reference.size else np.zeros(self.cells.shape[0])
+
+    def follow(self, reference: I64) -> None:
+        """From now on keep the products with this."""
+        self.reference = reference
+        self._measure()
+
+    # -- flushing ---------------------------------------------------------------------------------------------
+
+    def taken(self) -> tuple[bytes, bytes]:
+        """The change since the base, packed as cells or as updates, the shorter; the base is now here."""
+        cells, updates = b"", b""
+        if np.any(self.cells):
+            updates = self._listed()
+            if not updates or 8 * len(updates) > self.cells.size:  # cells take a bit each at least, or hardly less
+                cells = pack_cells(self.cells)
+                if updates and len(updates) <= len(cells):
+                    cells = b""
+                else:
+                    updates = b""
+        self._restart()
+        return cells, updates
+
+    def whole(self) -> bytes:
+        """All of the vector, packed; the base is now here."""
+        packed = pack_cells(self._vector.values())
+        self._restart()
+        return packed
+
+    def _restart(self) -> None:
+        self._base = self._vector.values()
+        self.cells = np.zeros_like(self.cells)
+        self.norms, self.dots = np.zeros_like(self.norms), np.zeros_like(self.dots)
+        self.updates = 0
+        self._forget()
+
+    def _listed(self) -> bytes:
+        """The keys behind the change, packed; nothing, if they were too many to remember."""
+        self._compact()
+        if self._noted is None:
+            return b""
+        writer = Writer()
+        for parts in self._noted:
+            hashes, weights = parts[0] if parts else (np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64))
+            packed = pack_updates(hashes, weights)
+            writer.numbers("I", len(packed))
+            writer.raw(packed)
+        return writer.getvalue()
+
+
+def read_change(vector: Vector, cells: bytes, updates: bytes) -> I64:
+    """The change that `Drift.taken` packed; raise a `BytesError` if it is none."""
+    if cells:
+        return unpack_cells(cells, vector.shape)
+    change = np.zeros(vector.shape, dtype=np.int64)
+    if updates and isinstance(vector, SignedVector):
+        reader = Reader(memoryview(updates))
+        for stream in range(vector.streams):
+            (size,) = reader.numbers("I")
+            change += vector.sketched(*unpack_updates(bytes(reader.raw(size))), stream)
+        reader.finish()
+    return change
+
+
+def _summed(parts: list[tuple[U64, I64]]) -> tuple[U64, I64]:
+    hashes = np.concatenate([part[0] for part in parts])
+    weights = np.concatenate([part[1] for part in parts])
+    unique, place = np.unique(hashes, return_inverse=True)
+    sums = np.zeros(unique.size, dtype=np.int64)
+    np.add.at(sums, place, weights)
+    return unique, sums
