@@ -1,0 +1,178 @@
+"""The safe function of an inner product of two sketches (join size; EDBT 2019).
+
+The estimate is the median of the rows' S_i . S'_i, S = E + X and S' = E' + X', and is to stay between Tlo and Thi. Sum
+and difference turn the product into squares: with x = S_i + S'_i and y = S_i - S'_i
+
+    4 S_i . S'_i = |x|² - |y|².
+
+So "at least T" is |x|² >= |y|² + T', T' = 4T, and "at most T" is |y|² >= |x|² - T': the same with x and y exchanged and
+-T. Each needs a convex part of that set around E. With p = x . x_E/|x_E| <= |x| and r = |y|:
+
+    T' > 0   p >= sqrt(r² + T'), a branch of a hyperbola, is convex: the slack is the signed distance from its edge
+    T' = 0   p >= r, a cone: (p - r)/sqrt(2)
+    T' < 0   r <= sqrt(p² - T') is not convex, the half-plane below a tangent is: that at the point (u, v) of
+             v = sqrt(u² - T') nearest to E's, u p - v r - T' >= 0, over sqrt(u² + v²)
+
+Each is concave in (x, y), p being linear and r convex, with slope 1. Polarising stretches lengths by sqrt(2), which is
+divided out. The rows are then joined by `Quorum`.
+
+A site keeps two drifts, of the sum and of the difference: an event of the first stream goes into both with its
+weight, one of the second into the sum with its weight and into the difference with the negative of it
+(`kernel.fast_ams.add_signed_tracked`, twice). Their |D_i|² and D_i . E_i are all that is asked here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.errors import ParameterError
+from catchment.kernel.hyperbola import nearest_on_hyperbola, signed_hyperbola_distances
+from catchment.monitor.zones.quorum import Quorum, Sides, rows_needed
+
+__all__ = ["InnerProductZone"]
+
+F64 = NDArray[np.float64]
+
+_HALF_ROOT = math.sqrt(0.5)
+
+
+class InnerProductZone:
+    """The slack of an inner-product estimate between `low` and `high`.
+
+    **Guarantee.** If Σ_j slack_j >= 0 over k sites, each with its own drifts and scale = k, then the median of the
+    rows' products of the two sums is in [low, high]. The slack is concave and changes by at most the length of the
+    change of both drifts together, times k.
+
+    Parameters
+    ----------
+    low, high
+        The thresholds, of any sign; low may be -inf and high inf, not both.
+    sum_norms, difference_norms
+        |E_i + E'_i| and |E_i - E'_i| of each row.
+    cheap
+        See `Quorum`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> zone = InnerProductZone.around(2.0, 8.0, [[2.0, 0.0]], [[2.0, 0.0]])
+    >>> round(zone.at_zero, 4)
+    0.8284
+    >>> zone.slack(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1)) == zone.at_zero
+    True
+    """
+
+    def __init__(
+        self, low: float, high: float, sum_norms: Any, difference_norms: Any, *, cheap: bool | None = None
+    ) -> None:
+        self.low, self.high = float(low), float(high)
+        sums, differences = (np.array(norms, dtype=np.float64) for norms in (sum_norms, difference_norms))
+        if sums.ndim != 1 or sums.shape != differences.shape or not np.isfinite(sums + differences).all():
+            raise ParameterError(
+                f"norms of shapes {sums.shape} and {differences.shape}", "give one finite length for each row of each"
+            )
+        need_high, need_low = rows_needed("median", sums.size)
+        self._sum, self._difference = _Polar(sums), _Polar(differences)
+        self._lower = _HalfProduct(4 * self.low, sums, differences) if self.low > -math.inf else None
+        self._upper = _HalfProduct(-4 * self.high, differences, sums) if self.high < math.inf else None
+        needs = [(self._lower, need_high), (self._upper, need_low)]
+        self._sides = Sides([Quorum(side.at_zero, need, cheap=cheap) for side, need in needs if side is not None])
+
+    @classmethod
+    def around(cls, low: float, high: float, first: Any, second: Any, *, cheap: bool | None = None) -> Self:
+        """The zone of two references given as their rows, arrays of shape (depth, width)."""
+        one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+        if one.shape != other.shape or one.ndim != 2:
+            raise ParameterError(f"rows of shapes {one.shape} and {other.shape}", "give two arrays (depth, width)")
+        norms = (np.linalg.norm(part, axis=1) for part in (one + other, one - other))
+        return cls(low, high, *norms, cheap=cheap)
+
+    @property
+    def at_zero(self) -> float:
+        """The slack without drift."""
+        return self._sides.at_zero
+
+    def slack(
+        self,
+        sum_norms2: F64,
+        sum_dots: F64,
+        difference_norms2: F64,
+        difference_dots: F64,
+        scale: float = 1.0,
+        share: float = 1.0,
+    ) -> float:
+        """ζ, or share ζ(X/share): |D_i|² and D_i . E_i of the drift of the sum and of the difference, X = scale D."""
+        rows = self._rows(sum_norms2, sum_dots, difference_norms2, difference_dots, scale / share)
+        return share * self._sides.slack(rows)
+
+    def slacks(
+        self,
+        sum_norms2: F64,
+        sum_dots: F64,
+        difference_norms2: F64,
+        difference_dots: F64,
+        scale: float = 1.0,
+        share: float = 1.0,
+    ) -> F64:
+        """`slack` of many drifts; all arrays have shape (drifts, depth)."""
+        rows = self._rows(sum_norms2, sum_dots, difference_norms2, difference_dots, scale / share)
+        return share * self._sides.slacks(rows)
+
+    def _rows(self, sum_norms2: F64, sum_dots: F64, difference_norms2: F64, difference_dots: F64, scale: float) -> F64:
+        parts = []
+        if self._lower is not None:
+            p, r = self._sum.along(sum_dots, scale), self._difference.length(difference_norms2, difference_dots, scale)
+            parts.append(self._lower.slacks(p, r))
+        if self._upper is not None:
+            p, r = self._difference.along(difference_dots, scale), self._sum.length(sum_norms2, sum_dots, scale)
+            parts.append(self._upper.slacks(p, r))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+
+
+class _Polar:
+    """E + X of each row, by its length and its component along E."""
+
+    def __init__(self, norms: F64) -> None:
+        self._norms, self._squares = norms, norms**2
+        # A row of zeros points nowhere; its component is 0 in any direction that one might choose.
+        self._inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+
+    def along(self, dots: F64, scale: float) -> F64:
+        return self._norms + (scale * dots) * self._inverse
+
+    def length(self, norms2: F64, dots: F64, scale: float) -> F64:
+        squares = self._squares + ((2.0 * scale) * dots + (scale * scale) * norms2)
+        return np.sqrt(np.maximum(squares, 0.0))
+
+
+class _HalfProduct:
+    """The rows' slacks of |x|² >= |y|² + tau, by p and r; `tau` is T'."""
+
+    def __init__(self, tau: float, p: F64, r: F64) -> None:
+        self._tau = tau
+        if tau <= 0:
+            self._p, self._r, self._constant = _half_planes(tau, p, r)
+        self.at_zero = self.slacks(p, r)
+
+    def slacks(self, p: F64, r: F64) -> F64:
+        if self._tau <= 0:
+            return self._p * p - self._r * r + self._constant
+        out = np.empty(p.shape)
+        signed_hyperbola_distances(p.reshape(-1), r.reshape(-1), self._tau, out.reshape(-1))
+        out *= _HALF_ROOT
+        return out
+
+
+def _half_planes(tau: float, p: F64, r: F64) -> tuple[F64, F64, F64]:
+    """The tangents v r = u p - tau at the points nearest to (p, r), their slope as in the sketches' own space."""
+    if tau == 0:
+        return np.full(p.shape, 0.5), np.full(p.shape, 0.5), np.zeros(p.shape)
+    # v = sqrt(u² - tau) is the branch of the kernel with the axes exchanged.
+    u = np.array([nearest_on_hyperbola(vertical, level, -tau) for level, vertical in zip(p, r, strict=True)])
+    v = np.sqrt(u * u - tau)
+    stretch = _HALF_ROOT / np.sqrt(u * u + v * v)
+    return u * stretch, v * stretch, -tau * stretch
