@@ -13,15 +13,15 @@ For each query it is in one of these states:
     any          a site comes back, new life or not     collecting   begins a round with it
     any          nothing acknowledged in time           same         sends the newest order again
 
-A **claim** is a value, the interval that holds the truth, and the cut that it is about: for every site the number of its
-events that are in it, and its time. It is made when a round begins, at the cut of the flushes, and moved when the sites'
-reports prove it for a later cut; it stays true of its cut for ever, whatever is lost. What moves on is only how new
-the cut is. A site that was lost is in the claim with what it flushed last, at that cut, and is named as missing.
+A **claim** is a value, the interval that holds the truth, and the cut that it is about: for every site the number of
+its events that are in it, and its time. It is made when a round begins, at the cut of the flushes, and moved when the
+sites' reports prove it for a later cut; it stays true of its cut for ever, whatever is lost. What moves on is only how
+new the cut is. A site that was lost is in the claim with what it flushed last, at that cut, and is named as missing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -162,7 +162,7 @@ class _Peer:
     left: bool = False
     # The order, the register for this site.
     want: int = 0
-    terms: Terms = Terms()
+    terms: Terms = field(default_factory=Terms)
     order: int = 0
     acked: int = 0
     needed: int = 0
@@ -254,9 +254,8 @@ class _Query:
     # -- what to do -------------------------------------------------------------------------------------------
 
     def _waiting(self) -> tuple[str, ...]:
-        return tuple(
-            site for site in self._asked if self._peers[site].alive and self._views[site].confirmed != self._views[site].step
-        )
+        views, peers = self._views, self._peers
+        return tuple(site for site in self._asked if peers[site].alive and views[site].confirmed != views[site].step)
 
     def _go_on(self) -> None:
         if self._state != HOLDING and not self._waiting():
@@ -314,6 +313,8 @@ class _Query:
     def _begin(self) -> None:
         """All flushes are in: a value, a rule, a zone."""
         self._members = self._alive()
+        if not self._members:
+            return  # nobody is there: what was claimed stays claimed
         self._rule = self._watch.steer(self._total, len(self._members))
         for site in self._members:
             self._peers[site].zone_in = 0
@@ -324,11 +325,10 @@ class _Query:
         assert self._rule is not None
         if not self._rule.proven(self._active()):
             return
-        cut = {
-            site: peer.cut if site in self._members else peer.flushed for site, peer in self._peers.items()
-        }
+        cut = {site: peer.cut if site in self._members else peer.flushed for site, peer in self._peers.items()}
         self._claim = Claim(
-            query=self._watch.number, answer=self._watch.answer(self._total, self._rule), estimate=self._rule.value,
+            query=self._watch.number, answer=self._watch.answer(self._rule.value, self._rule.low, self._rule.high),
+            estimate=self._rule.value,
             low=self._rule.low, high=self._rule.high, cut=cut, epoch=self._owner.epoch, round=self._round,
             state=self._state,
         )  # fmt: skip
@@ -338,16 +338,12 @@ class _Query:
             return None
         missing = tuple(site for site, peer in self._peers.items() if not peer.alive)
         sites = tuple(site for site in self._peers if site not in missing)
-        return replace(
-            self._claim, state=self._state, answer=replace(self._claim.answer, sites=sites, missing=missing)
-        )
+        return replace(self._claim, state=self._state, answer=replace(self._claim.answer, sites=sites, missing=missing))
 
     # -- time -------------------------------------------------------------------------------------------------
 
     def expire(self, now: int) -> None:
-        lost = [
-            site for site in self._alive() if now - self._peers[site].seen > self._owner._lease
-        ]
+        lost = [site for site in self._alive() if now - self._peers[site].seen > self._owner._lease]
         for site in lost:
             self._peers[site].alive = False
         if lost:
@@ -378,11 +374,10 @@ class _Query:
         again = not peer.speak
         view = self._views[site]
         zone = b""
-        if peer.want != WANT_FLUSH and self._rule is not None and peer.acked < peer.needed:
+        if self._rule is not None and self._state != COLLECTING and peer.acked < (peer.zone_in or peer.order):
             # The zone is said until an order with it is acknowledged.
-            if not peer.zone_in or peer.acked < peer.zone_in:
-                zone = self._rule.zone()
-                peer.zone_in = peer.zone_in or peer.order
+            zone = self._rule.zone()
+            peer.zone_in = peer.zone_in or peer.order
         frame = write_frame(
             Order(
                 query=self._watch.number, epoch=self._owner.epoch, round=self._round, step=view.step,

@@ -1,9 +1,9 @@
 """What a site and its coordinator say to each other about a monitored quantity.
 
 Each side keeps one register for the other, its newest word, with a sequence number, and sends it again until a message
-from there acknowledges that number. A register says everything that still matters (a level since the step began, a whole
-flush), never an increment, so a message that is lost, doubled or late changes nothing (`research`: increments broke the
-bound under every fault; cumulative content under none).
+from there acknowledges that number. A register says everything that still matters (a level since the step began, a
+whole flush), never an increment, so a message that is lost, doubled or late changes nothing (`research`: increments
+broke the bound under every fault; cumulative content under none).
 
     Report   site → coordinator   where I am, how far I have drifted, and what you asked for
     Order    coordinator → site   the round and step to be in, its zone, and what I ask for
@@ -26,8 +26,8 @@ __all__ = ["Flush", "Order", "Report"]
 class Flush(Message):
     """The change of a site's vector since the flush `base`, up to `position`; with base 0, all of the vector.
 
-    `number` counts the flushes of a site's life. `cells` are packed differences of all cells, `updates` packed keys and weights:
-    one of the two, the smaller.
+    `number` counts the flushes of a site's life. `cells` are packed differences of all cells, `updates` packed keys and
+    weights: one of the two, the smaller.
     """
 
     number: int = wire(1, UINT)
@@ -60,7 +60,7 @@ class Report(Message):
     time: int = wire(9, SINT)
     level: int = wire(10, UINT)
     statistic: tuple[float, ...] = wire(11, DOUBLES)
-    flush: Flush | None = part(12, Flush)
+    flush: Flush | None = part(12, Flush)  # noqa: RUF009
     number: int = wire(13, UINT)
     pending: int = wire(14, UINT)
     urgent: int = wire(15, UINT)
@@ -72,8 +72,9 @@ class Report(Message):
 class Order(Message):
     """The coordinator's newest word to one site on one query.
 
-    `stored` is the number of the last flush of that life which is safe here. `want` asks for a statistic (1) or for a flush
-    (2). `rule` and `zone` hold for the round, `quantum` and `slack` for the step; the zone is left out once the site has it.
+    `stored` is the number of the last flush of that life which is safe here. `want` asks for a statistic (1) or for a
+    flush (2). `rule` and `zone` hold for the round, `quantum` and `slack` for the step; the zone is left out once the
+    site has it.
     """
 
     kind: ClassVar[int] = 2

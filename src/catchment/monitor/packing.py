@@ -1,4 +1,4 @@
-"""How a change of a vector is written: as the difference of every cell, or as the keys that made it, if that is less."""
+"""How a change of a vector is written: as the difference of every cell, or as the keys that made it, the shorter."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Zones as they cross the wire: safe functions of a site's drift, with the few numbers that a site needs to evaluate them.
+"""Zones as they cross the wire: safe functions of a site's drift, with the few numbers that a site needs to evaluate
+them.
 
-A zone is a concave function ζ of everyone's drift, positive at zero, and never positive where the quantity is out of its
-band. A site evaluates it at its own drift times the number of sites. The mathematics is in `zones`; here it meets drifts
-and bytes. A zone of a Fast-AMS self-join costs a few numbers (near) or a whole vector (full) for each site and round.
+A zone is a concave function ζ of everyone's drift, positive at zero, and never positive where the quantity is out of
+its band. A site evaluates it at its own drift times the number of sites. The mathematics is in `zones`; here it meets
+drifts and bytes. A zone of a Fast-AMS self-join costs a few numbers (near) or a whole vector (full) for each site and
+round.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Zone(ABC):
 
     @abstractmethod
     def slack(self, drift: Drift, sites: int, share: float = 1.0) -> float:
-        """share ζ(X/share), X being the drift times the number of sites."""
+        """Share ζ(X/share), X being the drift times the number of sites."""
 
     @abstractmethod
     def _write(self, writer: Writer) -> None: ...
@@ -191,4 +193,5 @@ def _ends(reader: Reader) -> tuple[str, float, float]:
 
 
 def _products(one: F64, other: F64) -> F64:
-    return np.einsum("ij,ij->i", one, other)
+    products: F64 = np.einsum("ij,ij->i", one, other)
+    return products

@@ -14,10 +14,11 @@ For each query a site is in one of these states:
     any        nothing acknowledged in time   same       its newest report again
     any        a heartbeat is due             same       its newest report
 
-`asked` means: the coordinator has, or is being sent, the site's exact state at one position, and the reports stand still
-there until new terms come. A flush is named by the site's life and a number, and builds upon the one before it in the same
-life; the first of a life is all of the vector. So a site needs to make durable only its vectors and the position that they
-belong to, now and then: after a crash it is fed again from there, and what it flushed in an earlier life is replaced.
+`asked` means: the coordinator has, or is being sent, the site's exact state at one position, and the reports stand
+still there until new terms come. A flush is named by the site's life and a number, and builds upon the one before it in
+the same life; the first of a life is all of the vector. So a site needs to make durable only its vectors and the
+position that they belong to, now and then: after a crash it is fed again from there, and what it flushed in an earlier
+life is replaced.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ from catchment.monitor.traffic import Traffic
 from catchment.monitor.vectors import Drift, Vector
 from catchment.monitor.watch import Watch
 from catchment.monitor.wire import read_frame, write_frame
-from catchment.sketch.checks import as_weights
-from catchment.sketch.codec import Reader, Writer, open_envelope, seal_envelope
+from catchment.sketch.checks import are_ones, as_weights
+from catchment.sketch.codec import Writer, open_envelope, seal_envelope
 from catchment.sketch.keys import as_keys
 
 __all__ = ["Arrived", "Leave", "Site"]
@@ -47,6 +48,7 @@ I64 = NDArray[np.int64]
 LIFE, STATE = "life", "state"
 _FAMILY = 26
 WANT_STATISTIC, WANT_FLUSH = 1, 2
+_ONE = np.ones(1, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ class Site:
         batch = as_keys(event.keys) if len(event.keys) else None
         times = None if event.times is None else np.ascontiguousarray(event.times, dtype=np.int64)
         if batch is not None:
-            weights = as_weights(event.weights, len(batch), signed=True)
+            weights = _ONE if are_ones(event.weights) else as_weights(event.weights, len(batch), signed=True)
             for vector in self._vectors.values():
                 vector.check(weights, times, event.stream)
             hashes = batch.hashes()

@@ -1,8 +1,9 @@
 """Vectors: what a site's events add up to, cell by cell, so that the sites' vectors add up to everyone's.
 
-A vector is rows of cells. Two kinds: `SignedVector`, Fast-AMS rows over the whole history of one stream or two, and
-`WindowVector`, the counts of an ECM-sketch in its window, which fall by themselves as time goes on. Several monitors share
-one vector; each keeps a `Drift`: how far the vector has moved since that monitor's last flush.
+A vector is rows of cells: Fast-AMS rows over the whole history of one stream or two (`SignedVector`), the counts of an
+ECM-sketch in its window, which fall by themselves as time goes on (`WindowVector`), or one count (`CountVector`,
+`WindowCountVector`). Several monitors share one vector; each keeps a `Drift`: how far the vector has moved since that
+monitor's last flush.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import KeyBatch
 from catchment.window.ecm import ECMSketch
 
-__all__ = ["Drift", "SignedVector", "Vector", "WindowVector", "read_change"]
+__all__ = ["CountVector", "Drift", "SignedVector", "Vector", "WindowCountVector", "WindowVector", "read_change"]
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
@@ -61,6 +62,12 @@ class Vector(ABC):
     @abstractmethod
     def values(self) -> I64:
         """All cells, as an array of its own."""
+
+    def _moved(self) -> None:
+        if self.drifts:
+            values = self.values()
+            for drift in self.drifts:
+                drift.moved_to(values)
 
     @abstractmethod
     def write(self, writer: Writer) -> None: ...
@@ -110,6 +117,38 @@ class SignedVector(Vector):
         self._cells = reader.integers(self._cells.size, np.int64, low=-(2**62), high=2**62).reshape(self.shape)
 
 
+class CountVector(Vector):
+    """One cell: how much weight some keys have had, each times a factor; without keys, the weight of everything."""
+
+    def __init__(self, keys: U64 | None = None, factors: I64 | None = None) -> None:
+        super().__init__()
+        self.rows, self.width = 1, 1
+        self._keys, self._factors = keys, factors
+        self._count = 0
+
+    def add(self, hashes: U64, weights: I64, times: I64 | None, stream: int) -> None:
+        if self._keys is None or self._factors is None:
+            self._count += int(weights.sum()) if weights.size > 1 else int(weights[0]) * hashes.size
+        else:
+            place = np.minimum(np.searchsorted(self._keys, hashes), self._keys.size - 1)
+            found = np.flatnonzero(self._keys[place] == hashes)
+            each = weights[found] if weights.size > 1 else weights
+            self._count += int((self._factors[place[found]] * each).sum())
+        self._moved()
+
+    def advance(self, time: int) -> None:
+        """The whole history does not change with time."""
+
+    def values(self) -> I64:
+        return np.array([[self._count]], dtype=np.int64)
+
+    def write(self, writer: Writer) -> None:
+        writer.numbers("q", self._count)
+
+    def read(self, reader: Reader) -> None:
+        (self._count,) = reader.numbers("q")
+
+
 class WindowVector(Vector):
     """The counts of an ECM-sketch in its window up to the newest time."""
 
@@ -127,19 +166,15 @@ class WindowVector(Vector):
             raise InputError("a negative weight for a window", "windows count upwards: events leave by growing old")
 
     def add(self, hashes: U64, weights: I64, times: I64 | None, stream: int) -> None:
-        self.sketch.update(KeyBatch.of_hashes(hashes), at=times, weights=weights if weights.size > 1 else int(weights[0]))
+        self.sketch.update(
+            KeyBatch.of_hashes(hashes), at=times, weights=weights if weights.size > 1 else int(weights[0])
+        )
         self._moved()
 
     def advance(self, time: int) -> None:
         newest = self.sketch.newest
         self._time = time if newest is None else max(time, newest)
         self._moved()
-
-    def _moved(self) -> None:
-        if self.drifts:
-            values = self.values()
-            for drift in self.drifts:
-                drift.moved_to(values)
 
     def values(self) -> I64:
         return self.sketch.counts(now=self._time)
@@ -157,6 +192,22 @@ class WindowVector(Vector):
         self.sketch = ECMSketch.from_bytes(reader.raw(size))
 
 
+class WindowCountVector(WindowVector):
+    """One cell: how often a key, or anything, was in the window, as the site's own ECM-sketch estimates it."""
+
+    def __init__(self, sketch: ECMSketch, key: U64 | None = None) -> None:
+        super().__init__(sketch)
+        self.rows, self.width = 1, 1
+        self._key = key
+
+    def values(self) -> I64:
+        if self._key is None:
+            answer = self.sketch.total(now=self._time)
+        else:
+            answer = self.sketch.estimate(KeyBatch.of_hashes(self._key), now=self._time)
+        return np.asarray(answer.value, dtype=np.int64).reshape(1, 1)
+
+
 class Drift:
     """How far a vector has moved since `base`, with the squared norm of each row and its product with `reference`."""
 
@@ -168,6 +219,8 @@ class Drift:
         self.dots = np.zeros(vector.rows)
         self.updates = 0
         self._base = vector.values()
+        self._noted: list[list[tuple[U64, I64]]] | None = None
+        self._fresh = 0
         self._forget()
         vector.drifts.append(self)
 
@@ -194,7 +247,6 @@ class Drift:
             self._noted = None
 
     def _forget(self) -> None:
-        self._noted: list[list[tuple[U64, I64]]] | None = None
         if isinstance(self._vector, SignedVector):
             self._noted = [[] for _ in range(self._vector.streams)]
         self._fresh = 0
@@ -208,11 +260,13 @@ class Drift:
     def _measure(self) -> None:
         cells = self.cells.astype(np.float64)
         self.norms = np.einsum("ij,ij->i", cells, cells)
-        self.dots = np.einsum("ij,ij->i", cells, self.reference) if self.reference.size else np.zeros(self.cells.shape[0])
+        self.dots = (
+            np.einsum("ij,ij->i", cells, self.reference) if self.reference.size else np.zeros(self.cells.shape[0])
+        )
 
-    def follow(self, reference: I64) -> None:
+    def follow(self, reference: I64 | None) -> None:
         """From now on keep the products with this."""
-        self.reference = reference
+        self.reference = _NOTHING if reference is None else reference
         self._measure()
 
     # -- flushing ---------------------------------------------------------------------------------------------

@@ -297,6 +297,11 @@ class ECMSketch(GridSketch):
         ours, theirs = self._rows_between(start, end, share), other._rows_between(*there, share)
         return replace(self._joined(ours, theirs, start, end), epsilon=max(self.epsilon, other.epsilon))
 
+    def counts(self, *, last: int | None = None, now: int | None = None) -> I64:
+        """Every counter's estimate in the range, row by row: a Count-Min sketch of what is in it."""
+        start, end = self._time.span(last, now)
+        return self._rows_between(start, end, self.delta / self._cells()).value.copy()
+
     def total(self, *, last: int | None = None, now: int | None = None) -> Answer:
         """The weight of all events in the range.
 

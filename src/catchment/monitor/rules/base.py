@@ -1,10 +1,10 @@
 """What a rule is: a guard at every site, and a steersman at the coordinator.
 
-A guard looks at its site's drift after every batch and gives a level: 0 as long as all is well, and more the further the
-site has used up what it was given; the level of a step never falls. A steersman sees levels, and the small statistics
-that it asked for, and decides: go on (`Keep`), ask sites for a statistic (`Ask`), give sites new terms (`Hold`), or have
-sites flush (`Collect`). It also says whether what it knows proves that the quantity is still in bounds at the cut that
-the sites have reported (`proven`); nothing else makes a claim true.
+A guard looks at its site's drift after every batch and gives a level: 0 as long as all is well, and more the further
+the site has used up what it was given; the level of a step never falls. A steersman sees levels, and the small
+statistics that it asked for, and decides: go on (`Keep`), ask sites for a statistic (`Ask`), give sites new terms
+(`Hold`), or have sites flush (`Collect`). It also says whether what it knows proves that the quantity is still in
+bounds at the cut that the sites have reported (`proven`); nothing else makes a claim true.
 """
 
 from __future__ import annotations
@@ -13,18 +13,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from catchment.monitor.vectors import Drift
 
 __all__ = ["Ask", "Collect", "Decision", "Guard", "Hold", "Keep", "SiteView", "Steersman", "Terms"]
+
+I64 = NDArray[np.int64]
 
 
 @dataclass(slots=True)
 class SiteView:
     """What a steersman knows of a site: its newest report in this round.
 
-    Every order to a site is a step. `step` is the last one that it was given, `confirmed` the one that its report is about.
-    When it was asked, its report stands still at the cut of its statistic until it has new terms; a flush is such a
-    statistic, too, with no drift. `pending` is the number of updates since its flush.
+    Every order to a site is a step. `step` is the last one that it was given, `confirmed` the one that its report is
+    about. When it was asked, its report stands still at the cut of its statistic until it has new terms; a flush is
+    such a statistic, too, with no drift. `pending` is the number of updates since its flush.
     """
 
     step: int = 0
@@ -96,10 +101,17 @@ class Guard(ABC):
 
 
 class Steersman(ABC):
-    """A rule at the coordinator, for one round."""
+    """A rule at the coordinator, for one round.
+
+    `value` is the estimate that it holds on to; while it is proven, the estimate at the cut is between `low` and
+    `high`.
+    """
 
     name: str
     number: int
+    value: float
+    low: float
+    high: float
 
     @abstractmethod
     def zone(self) -> bytes:
@@ -120,3 +132,7 @@ class Steersman(ABC):
     @abstractmethod
     def proven(self, sites: Mapping[str, SiteView]) -> bool:
         """Whether the newest reports prove that the quantity is in bounds at their cut."""
+
+    def flushed(self, total: I64) -> None:
+        """A site has flushed by itself, and this is everyone's vector now."""
+        raise TypeError(f"{self.name} does not let sites flush by themselves")

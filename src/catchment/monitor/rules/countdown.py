@@ -1,14 +1,15 @@
 """Countdown: functional geometric monitoring. Samoladas, Garofalakis, EDBT 2019.
 
-Every site evaluates the same concave safe function ζ at its own drift, scaled by the number k of sites: as long as the sum
-of the values is not negative, the mean of the scaled drifts, which is everyone's drift, is in the zone (Jensen). The
-sum is counted down. In a step a site starts from its value z and says how many whole quanta θ it has lost at worst, c;
-with all c in, the sum is more than Σ (z - (c + 1) θ) = Ψ - (Σc + k) θ, and θ = Ψ/2k makes that positive as long as
+Every site evaluates the same concave safe function ζ at its own drift, scaled by the number k of sites: as long as the
+sum of the values is not negative, the mean of the scaled drifts, which is everyone's drift, is in the zone (Jensen).
+The sum is counted down. In a step a site starts from its value z and says how many whole quanta θ it has lost at worst,
+c; with all c in, the sum is more than Σ (z - (c + 1) θ) = Ψ - (Σc + k) θ, and θ = Ψ/2k makes that positive as long as
 Σc ≤ k. Then everyone is asked for his value and a new step begins with the new sum, each about half of the last; when
 little is left, drifts are flushed. One site may be far outside as long as others have slack, which is why it does not
 collapse as k grows; a round costs a few dozen bytes for each site and step.
 
-In the paper increments of c are sent; here c itself is, with its round and step, and it holds at the cut of the reports.
+In the paper increments of c are sent; here c itself is, with its round and step, and it holds at the cut of the
+reports.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import math
 from collections.abc import Mapping
 
 from catchment.monitor.rules.base import Ask, Collect, Decision, Guard, Hold, Keep, SiteView, Steersman, Terms
-from catchment.monitor.vectors import Drift
 from catchment.monitor.safe import Zone
+from catchment.monitor.vectors import Drift
+from catchment.monitor.zones.thresholds import Band
 
 __all__ = ["CountdownGuard", "CountdownSteersman"]
 
@@ -32,6 +34,7 @@ class CountdownGuard(Guard):
     def __init__(self, drift: Drift, zone: Zone, sites: int) -> None:
         super().__init__(drift)
         self._zone, self._sites = zone, sites
+        zone.follow(drift)
         self._start = self._lowest = zone.at_zero  # a round begins at the flush, where the drift is zero
         self._quantum = 0.0
 
@@ -56,13 +59,14 @@ class CountdownGuard(Guard):
 class CountdownSteersman(Steersman):
     """Adds the levels up, and asks when they are more than the sites are."""
 
-    def __init__(self, name: str, number: int, zone: Zone, sites: int) -> None:
+    def __init__(self, name: str, number: int, value: float, band: Band, zone: Zone, sites: int) -> None:
         self.name, self.number = name, number
+        self.value, self.low, self.high = value, band.low, band.high
         self._zone, self._sites = zone, sites
         self._whole = zone.at_zero * sites
 
     def zone(self) -> bytes:
-        return self._zone.to_bytes()
+        return self._sites.to_bytes(4, "little") + self._zone.to_bytes()
 
     def open(self, sites: Mapping[str, SiteView]) -> Hold:
         return self._hold(sites, self._whole)

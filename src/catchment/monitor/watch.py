@@ -1,0 +1,278 @@
+"""Watch: what is monitored, and how well; the same words at the sites and at the coordinator.
+
+A watch either follows a value (within `theta` of the truth) or waits for a line to be crossed (`threshold`; `theta`
+then says how near to the line the answer may be undecided). What it watches: `SelfJoin`, `InnerProduct`, `RangeSum`,
+`Frequency`, `Total`; over the whole history, or with `window=` in a sliding window.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.answer import Answer
+from catchment.errors import ParameterError
+from catchment.monitor.rules.base import Guard, Steersman
+from catchment.monitor.rules.registry import guard_of, steersman_of
+from catchment.monitor.safe import FullSelfJoin, Linear, NearSelfJoin, Product, Zone
+from catchment.monitor.vectors import CountVector, Drift, SignedVector, Vector, WindowCountVector, WindowVector
+from catchment.monitor.zones.thresholds import Band, absolute_band, crossing, relative_band
+from catchment.sketch.checks import as_weights, check_fraction, check_whole
+from catchment.sketch.fast_ams import FastAMS
+from catchment.sketch.keys import hash_keys
+from catchment.window.ecm import ECMSketch
+
+__all__ = ["Frequency", "InnerProduct", "RangeSum", "SelfJoin", "Total", "Watch"]
+
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch(ABC):
+    """What all watches have.
+
+    Parameters
+    ----------
+    number
+        The query's number, the same everywhere; from 1 to 65,535.
+    theta
+        How far from the truth the answer may be, relatively.
+    epsilon, delta
+        The sketch's part of that error, and the probability that the sketch fails to keep it.
+    threshold
+        A line; with it the watch tells on which side the value is, and follows it only near the line.
+    window
+        Ticks; None is the whole history.
+    seed
+        Chooses the hash functions.
+    rule
+        `"auto"`, or the name of a rule, to stay with it.
+    """
+
+    number: int = 1
+    theta: float = 0.1
+    epsilon: float = 0.02
+    delta: float = 0.01
+    threshold: float | None = None
+    window: int | None = None
+    seed: int = 0
+    rule: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_whole("number", self.number, 1, 65_535)
+        check_fraction("theta", self.theta)
+        check_fraction("delta", self.delta)
+        if self.sketch_error() >= self.theta:
+            raise ParameterError(
+                f"theta={self.theta} with a sketch whose own error is {self.sketch_error():.3g}",
+                "allow more than the sketch's own error, or make epsilon smaller",
+            )
+
+    @property
+    def fingerprint(self) -> int:
+        """A number that two watches share only when they are the same."""
+        return crc32(repr((type(self).__name__, [getattr(self, field.name) for field in fields(self)])).encode())
+
+    @property
+    def vector_key(self) -> Any:
+        """Watches with equal keys share one vector at a site."""
+        return type(self).__name__, self.number
+
+    @abstractmethod
+    def new_vector(self) -> Vector:
+        """An empty vector of the shape that this watch needs."""
+
+    @abstractmethod
+    def value(self, total: I64) -> float:
+        """The estimate from everyone's vector."""
+
+    @abstractmethod
+    def sketch_error(self) -> float:
+        """How far the estimate may be from the truth, relatively, by the sketch alone."""
+
+    @abstractmethod
+    def zones(self, total: I64, value: float, band: Band) -> dict[str, Zone]:
+        """The zones that rules may use, by their names, the cheapest to send first."""
+
+    def band(self, total: I64, value: float) -> Band:
+        """Between what the estimate may move before anyone must be told."""
+        if self.threshold is None:
+            return relative_band(value, self.sketch_error(), self.theta)
+        return crossing(value, self.threshold, self.sketch_error(), self.theta).band
+
+    def steer(self, total: I64, sites: int) -> Steersman:
+        """A rule for a round that begins with this vector at so many sites."""
+        value = self.value(total)
+        band = self.band(total, value)
+        return steersman_of(self.rule, value, band, self.zones(total, value, band), sites)
+
+    def guard(self, rule: int, zone: bytes, drift: Drift) -> Guard:
+        return guard_of(rule, zone, drift)
+
+    def answer(self, value: float, low: float, high: float) -> Answer:
+        """The truth, for an estimate between `low` and `high`: with what the sketch may add."""
+        error = self.sketch_error()
+        ends = [end / (1 + sign * error) if end > -math.inf else end for end in (low, high) for sign in (1, -1)]
+        return Answer(value, min(ends), max(ends), confidence=1 - self.delta, epsilon=self.theta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfJoin(Watch):
+    """The sum of the squared frequencies: how skewed is it all?
+
+    In the whole history by Fast-AMS, within epsilon of itself; in a window by an ECM-sketch, whose error epsilon is
+    relative to the squared weight in the window and is added to the answer as such.
+    """
+
+    @property
+    def vector_key(self) -> Any:
+        return "signed" if self.window is None else "ecm", self.window, self.epsilon, self.delta, self.seed
+
+    def new_vector(self) -> Vector:
+        if self.window is None:
+            sizes = FastAMS.suggest(self.epsilon, self.delta)
+            return SignedVector(width=sizes["width"], depth=sizes["depth"], seed=self.seed)
+        return WindowVector(
+            ECMSketch(self.epsilon, self.delta, window=self.window, optimize_for="join", counter="eh", seed=self.seed)
+        )
+
+    def value(self, total: I64) -> float:
+        rows = np.einsum("ij,ij->i", total, total, dtype=np.float64)
+        return float(np.median(rows) if self.window is None else rows.min())
+
+    def sketch_error(self) -> float:
+        return self.epsilon if self.window is None else 0.0
+
+    def zones(self, total: I64, value: float, band: Band) -> dict[str, Zone]:
+        kind = "median" if self.window is None else "minimum"
+        norms = np.sqrt(np.einsum("ij,ij->i", total, total, dtype=np.float64))
+        return {
+            "near": NearSelfJoin(band.low, band.high, norms, kind),
+            "full": FullSelfJoin(band.low, band.high, total, kind),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerProduct(Watch):
+    """The sum over all keys of the product of their frequencies in two streams: how alike are they?
+
+    Within `theta` of the product of the streams' norms, |f| |g|: a product may be zero, and no sketch knows zero well.
+    """
+
+    def __post_init__(self) -> None:
+        Watch.__post_init__(self)
+        if self.window is not None:
+            raise ParameterError(f"window={self.window} for an inner product", "watch it over the whole history")
+
+    def new_vector(self) -> Vector:
+        sizes = FastAMS.suggest(self.epsilon, self.delta)
+        return SignedVector(width=sizes["width"], depth=sizes["depth"], seed=self.seed, streams=2)
+
+    def value(self, total: I64) -> float:
+        first, second = np.split(total, 2)
+        return float(np.median(np.einsum("ij,ij->i", first, second, dtype=np.float64)))
+
+    def sketch_error(self) -> float:
+        return self.epsilon
+
+    def _scale(self, total: I64) -> float:
+        first, second = (np.median(np.einsum("ij,ij->i", part, part, dtype=np.float64)) for part in np.split(total, 2))
+        return max(math.sqrt(float(first) * float(second)), 1.0)
+
+    def band(self, total: I64, value: float) -> Band:
+        scale = self._scale(total)
+        if self.threshold is None:
+            return absolute_band(value, self.epsilon * scale, self.theta * scale)
+        room = (self.theta - self.epsilon) * scale
+        if value >= self.threshold:
+            return Band(min(self.threshold, value - room), math.inf)
+        return Band(-math.inf, max(self.threshold, value + room))
+
+    def zones(self, total: I64, value: float, band: Band) -> dict[str, Zone]:
+        return {"full": Product(band.low, band.high, total)}
+
+    def answer(self, value: float, low: float, high: float) -> Answer:
+        return Answer(value, low, high, confidence=1 - self.delta, epsilon=self.theta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeSum(Watch):
+    """The weight of some keys, each times a factor: the inner product with a known vector, counted exactly."""
+
+    keys: tuple[Any, ...] = ()
+    factors: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        Watch.__post_init__(self)
+        if self.window is not None:
+            raise ParameterError(f"window={self.window} for a range sum", "watch it over the whole history")
+        if not self.keys or (self.factors and len(self.factors) != len(self.keys)):
+            raise ParameterError(f"{len(self.factors)} factors for {len(self.keys)} keys", "give one for each key")
+
+    def new_vector(self) -> Vector:
+        hashes, _ = hash_keys(list(self.keys))
+        factors = as_weights(list(self.factors) or 1, hashes.size, signed=True)
+        order = np.argsort(hashes)
+        if bool(np.any(np.diff(hashes[order]) == 0)):
+            raise ParameterError("a key that is given twice", "give each key once")
+        return CountVector(hashes[order], factors[order])
+
+    def value(self, total: I64) -> float:
+        return float(total[0, 0])
+
+    def sketch_error(self) -> float:
+        return 0.0
+
+    def zones(self, total: I64, value: float, band: Band) -> dict[str, Zone]:
+        return {"near": Linear(value, band.low, band.high, np.ones(1))}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frequency(Watch):
+    """How often a named key was seen: exactly, or in a window by each site's ECM-sketch."""
+
+    key: Any = None
+
+    @property
+    def vector_key(self) -> Any:
+        return type(self).__name__, self.key, self.window, self.epsilon, self.delta, self.seed
+
+    def new_vector(self) -> Vector:
+        hashes, _ = hash_keys([self.key])
+        if self.window is None:
+            return CountVector(hashes, np.ones(1, dtype=np.int64))
+        return WindowCountVector(ECMSketch(self.epsilon, self.delta, window=self.window, seed=self.seed), hashes)
+
+    def value(self, total: I64) -> float:
+        return float(total[0, 0])
+
+    def sketch_error(self) -> float:
+        return 0.0
+
+    def zones(self, total: I64, value: float, band: Band) -> dict[str, Zone]:
+        return {"near": Linear(value, band.low, band.high, np.ones(1))}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total(Watch):
+    """How much there was: exactly, or in a window by each site's ECM-sketch, within epsilon."""
+
+    def new_vector(self) -> Vector:
+        if self.window is None:
+            return CountVector()
+        return WindowCountVector(ECMSketch(self.epsilon, self.delta, window=self.window, seed=self.seed))
+
+    def value(self, total: I64) -> float:
+        return float(total[0, 0])
+
+    def sketch_error(self) -> float:
+        return 0.0 if self.window is None else self.epsilon
+
+    def zones(self, total: I64, value: float, band: Band) -> dict[str, Zone]:
+        return {"near": Linear(value, band.low, band.high, np.ones(1))}
