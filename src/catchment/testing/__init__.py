@@ -1,5 +1,7 @@
-"""What we test with, shipped so that users test as we do: exact answers, seeded streams, the contract of a sketch, and a
-network with faults by seed for protocols."""
+"""What we test with, shipped so that users test as we do.
+
+Exact answers, seeded streams, the contract of a sketch, and for protocols a network with faults by seed.
+"""
 
 from catchment.testing.contract import check_sketch
 from catchment.testing.exact import Exact, ExactWindow

@@ -27,7 +27,7 @@ KINDS: Final[dict[str, tuple[str, ...]]] = {
     "partition": ("partition",),
     "crash": ("crash", "crash_coordinator"),
     "rollback": ("rollback",),
-    "flush": ("flush_mean",),
+    "flush": ("flush_min", "flush_mean"),
     "skew": ("skew", "offset"),
     "jump": ("jump_every",),
     "join": ("join",),
@@ -73,12 +73,12 @@ class Faults:
     - A message takes `delay_min` and an exponential draw around `delay_mean`: reordering comes from here. It is lost
       with probability `loss`, and comes again with probability `duplicate`, after `duplicate_mean` more. A path between
       two nodes holds `capacity` messages and drops what is over (0: no limit).
-    - With probability `clog` a message clogs its path for `clog_mean`: nothing is lost, all of it waits. A swizzle comes
-      `swizzle_every` so often (0: never): some nodes are clogged one by one and restored in another order, with
-      `swizzle_mean` between the steps.
-    - Partitions are `"none"`, `"isolate"` (one node), `"split"` (two groups at random), or `"any"` of the two each time.
-      With probability `partition_one_way` only one direction is cut. Each lasts `partition_stability` and `partition_mean`,
-      and the next comes after `partition_stability` and `partition_every`.
+    - With probability `clog` a message clogs its path for `clog_mean`: nothing is lost, all of it waits. Every
+      `swizzle_every` (0: never) some nodes are clogged one by one and restored in another order, with `swizzle_mean`
+      between the steps.
+    - Partitions are `"none"`, `"isolate"` (one node), `"split"` (two groups at random), or `"any"` of the two each
+      time. With probability `partition_one_way` only one direction is cut. Each lasts `partition_stability` and
+      `partition_mean`, and the next comes after `partition_stability` and `partition_every`.
     - With probability `crash` (`crash_coordinator` for the coordinator) handling an event ends in a crash: between any
       two of its actions, or a little later. The node is down for `restart_mean`. With probability `rollback` a node
       named in `rollback_nodes` comes back with an older state of its disk, as from a backup.
@@ -87,7 +87,8 @@ class Faults:
       either way every `jump_every` (0: never). It never runs backwards within one life.
     - With probability `join` a site comes only after `join_mean`; with probability `leave` it goes for good after
       `leave_mean`.
-    - Batches are handed to a site `feed_mean` apart, at a pace of its own: times or over a factor of up to `feed_spread`.
+    - Batches are handed to a site `feed_mean` apart, at a pace of its own: by a factor of up to `feed_spread` faster or
+      slower.
 
     >>> Faults.quiet() == Faults()
     True

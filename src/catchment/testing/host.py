@@ -67,8 +67,8 @@ class Host:
     """A node's machine and all that outlives it."""
 
     __slots__ = (
-        "crash", "disk", "feed", "feed_mean", "flushing", "gone", "last_now", "leaving", "life", "machine", "name", "node",
-        "offset", "paths", "queue", "rate", "tick_at",
+        "crash", "disk", "feed", "feed_mean", "flushing", "gone", "last_now", "leaving", "life", "machine", "name",
+        "node", "offset", "paths", "queue", "rate", "tick_at", "tick_due",
     )  # fmt: skip
 
     def __init__(self, node: Node) -> None:
@@ -91,6 +91,8 @@ class Host:
         self.offset = 0
         self.last_now = 0
         self.tick_at: int | None = None
+        self.tick_due = 0
+        """The virtual time of the tick that is to come, and what the clock will show then."""
 
     def now(self, time: int) -> int:
         """What the node's clock shows at a virtual time: never less than it has shown in this life."""

@@ -11,31 +11,26 @@ handling events; a crash loses the queue.
 
 from __future__ import annotations
 
-import random
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from heapq import heappop, heappush
-from math import log
+from heapq import heappop
 from typing import Any
 from zlib import crc32
 
 from catchment.errors import ParameterError, SimulationError
 from catchment.monitor.machine import COORDINATOR, Action, Persist, Received, Send, Tick
-from catchment.testing.faults import STRIKES, Faults
-from catchment.testing.host import Host, Node, Path
-from catchment.testing.trace import Trace
+from catchment.testing.faults import Faults
+from catchment.testing.host import Host, Node
+from catchment.testing.links import DELIVER, FEED, FLUSH, TICK, Links
 
 __all__ = ["Check", "Network"]
 
 Check = Callable[["Network"], None]
 """Looks at the machines after a step and raises `AssertionError` if one claims what is not so."""
 
-_DELIVER, _TICK, _FEED, _FLUSH, _CALL = range(5)
-_BY_HAND, _BY_CHANCE = 1, 2
 _LINES_IN_ERRORS = 40
 
 
-class Network:
+class Network(Links):
     """Nodes, the paths between them, and what goes wrong, by seed.
 
     Parameters:
@@ -74,31 +69,17 @@ class Network:
         until: int = 20_000,
         script: Callable[[Network], None] | None = None,
     ) -> None:
-        self.seed = seed
+        super().__init__(nodes, seed, faults if faults is not None else Faults.quiet())
         self.until = until
-        self.time = 0
-        self.steps = self.sent = self.sent_bytes = self.delivered = self.claims = 0
-        self.struck: Counter[str] = Counter(dict.fromkeys(STRIKES, 0))
+        self.steps = self.delivered = self.claims = 0
         self.last = ""
         self.healed_at: tuple[int, int] | None = None
         """Steps and delivered messages when the network was healed; None before."""
         self._script = script
         self._checks = list(checks)
         self._stop_at: int | None = None
-        self._trace = Trace()
-        self._records = self._trace.records
         self._fold_at = self._trace.fold_at
-        self._rng = random.Random(f"network {seed}")
-        self._random = self._rng.random
-        self._heap: list[tuple[Any, ...]] = []
-        self._order = 0
         self._feeding = True
-        self._hosts = {node.name: Host(node) for node in nodes}
-        if not nodes or len(self._hosts) != len(nodes):
-            raise ParameterError(f"{len(nodes)} nodes, {len(self._hosts)} names", "give nodes, each with its own name")
-        for host in self._hosts.values():
-            host.paths = {name: Path(host.name, to) for name, to in self._hosts.items() if to is not host}
-        self._apply(faults if faults is not None else Faults.quiet())
         self._begin()
 
     # -- looking ----------------------------------------------------------------------------------------------
@@ -189,16 +170,16 @@ class Network:
 
     def at(self, time: int, action: Callable[[Network], None]) -> None:
         """Do this at a virtual time: scenarios are written with it."""
-        self._push(max(time, self.time), _CALL, action, (self,))
+        self._call(max(time, self.time), action, self)
 
     def heal(self, *, feeding: bool = True) -> None:
         """End all faults from now on: what was held is released, what is down is up again, clocks run on smoothly.
 
-        Delays stay, and so do rates of clocks. Nodes that left stay away. Without `feeding` no batch is handed over
-        any more either.
+        Delays stay, and so do rates of clocks. Nodes that left stay away. Without `feeding` no batch is ever handed
+        over again either.
         """
         self._apply(self.faults.healed())
-        self._feeding = feeding
+        self._feeding = self._feeding and feeding
         self.healed_at = self.steps, self.delivered
         self._note("heal", "network")
         self.mend()
@@ -207,30 +188,16 @@ class Network:
             for path in host.paths.values():
                 path.clogged = 0
                 self._release(path)
+            host.tick_at = None
             self._watch(host)
             if host.machine is None and not host.gone and host.life:
-                self._push(self.time, _CALL, self._start, (host, host.life))
+                self._call(self.time, self._start, host, host.life)
 
-    # -- faults, by hand or by chance -------------------------------------------------------------------------
+    # -- faults by hand; `cut`, `mend` and `clog` are in `Links` ----------------------------------------------
 
     def crash(self, name: str, *, down: int | None = None, set_back: bool = False) -> None:
         """End a node's machine now, and build it anew later; `set_back`: from an older state of its disk."""
         self._crash(self._host(name), down=down, set_back=set_back)
-
-    def cut(self, senders: Iterable[str], receivers: Iterable[str]) -> None:
-        """Let nothing through from these to those, until `mend`; cut twice for both directions."""
-        self._cut(senders, receivers, _BY_HAND)
-
-    def mend(self) -> None:
-        """End all cuts, also those of the partition that happens to be."""
-        for host in self._hosts.values():
-            for path in host.paths.values():
-                path.cut = 0
-
-    def clog(self, name: str, until: int) -> None:
-        """Hold all messages from and to a node until then."""
-        for path in self._paths_of(self._host(name)):
-            self._clog(path, until)
 
     def jump(self, name: str, by: int) -> None:
         """Set a node's clock; one that is set back shows the same time until it has caught up."""
@@ -238,6 +205,7 @@ class Network:
         host.offset = max(host.offset + by, 0)
         self.struck["jump"] += 1
         self._note("jump", name, by)
+        host.tick_at = None
         self._watch(host)
 
     def leave(self, name: str) -> None:
@@ -254,13 +222,13 @@ class Network:
         self.time = entry[0]
         kind = entry[2]
         try:
-            if kind == _DELIVER:
+            if kind == DELIVER:
                 self._deliver(entry)
-            elif kind == _TICK:
+            elif kind == TICK:
                 self._tick(entry[3], entry[4])
-            elif kind == _FEED:
+            elif kind == FEED:
                 self._hand_over(entry[3], entry[4], entry[5])
-            elif kind == _FLUSH:
+            elif kind == FLUSH:
                 self._flushed(entry[3], entry[4])
             else:
                 entry[3](*entry[4])
@@ -268,10 +236,6 @@ class Network:
             raise
         except Exception as problem:
             raise self._failure(f"{type(problem).__name__}: {problem}") from problem
-
-    def _push(self, time: int, kind: int, *what: Any) -> None:
-        self._order = order = self._order + 1
-        heappush(self._heap, (time, order, kind, *what))
 
     def _handle(self, host: Host, event: Any, what: str, where: str, size: int, checksum: int) -> None:
         """A step: one event into one machine, its actions carried out, every check called."""
@@ -288,7 +252,8 @@ class Network:
         crashes = False
         if host.crash and self._random() < host.crash:
             if self._random() < 0.25:
-                self._push(time + 1 + self._draw(self.faults.flush_mean + 10), _CALL, self._crash_later, (host, host.life))
+                later = time + 1 + self._draw(self.faults.flush_mean + 10)
+                self._call(later, self._crash_later, host, host.life)
             else:
                 crashes = True
                 carried_out = self._rng.randint(0, len(actions))
@@ -335,12 +300,12 @@ class Network:
     def _watch(self, host: Host) -> None:
         """See to it that the machine gets its tick, unless one comes early enough: most events put `due` off."""
         due = None if host.machine is None else host.machine.due
-        if due is None:
+        if due is None or (host.tick_at is not None and due >= host.tick_due):
             return
         at = host.when(due, self.time)
-        if host.tick_at is None or at < host.tick_at:
-            host.tick_at = at
-            self._push(at, _TICK, host, host.life)
+        if at != host.tick_at:
+            self._push(at, TICK, host, host.life)
+        host.tick_at, host.tick_due = at, due
 
     def _hand_over(self, host: Host, life: int, event: Any) -> None:
         if host.life == life and host.machine is not None and not host.leaving and self._feeding:
@@ -352,7 +317,7 @@ class Network:
         batch = None if host.feed is None else next(host.feed, None)
         if batch is not None:
             at, event = batch
-            self._push(max(at, self.time + self._draw(host.feed_mean)), _FEED, host, host.life, event)
+            self._push(max(at, self.time + self._draw(host.feed_mean)), FEED, host, host.life, event)
 
     # -- actions ----------------------------------------------------------------------------------------------
 
@@ -376,7 +341,7 @@ class Network:
             return
         host.flushing = max(host.flushing, durable)
         host.queue.append(action)
-        self._push(host.flushing, _FLUSH, host, host.life)
+        self._push(host.flushing, FLUSH, host, host.life)
 
     def _flushed(self, host: Host, life: int) -> None:
         if host.life != life or host.machine is None:
@@ -388,42 +353,6 @@ class Network:
         self._note("durable", f"{host.name} {persist.name}")
         while queue and type(queue[0]) is Send:
             self._transmit(host, queue.popleft())  # type: ignore[arg-type]  # looked at just before
-
-    def _transmit(self, host: Host, send: Send) -> None:
-        path = host.paths.get(send.to)
-        if path is None:
-            raise ParameterError(f"{host.name} sends to {send.to!r}", f"send to one of {', '.join(host.paths)}")
-        frame = send.frame
-        self.sent += 1
-        self.sent_bytes += len(frame)
-        if path.cut:
-            self._drop("cut", path, frame)
-            return
-        if self._capacity and path.flight >= self._capacity:
-            self._drop("capacity", path, frame)
-            return
-        uniform = self._random
-        if self._loss and uniform() < self._loss:
-            self._drop("loss", path, frame)
-            return
-        mean = self._delay_mean
-        arrives = self.time + self._delay_min
-        if mean:
-            arrives += int(-log(1.0 - uniform()) * mean)
-        path.flight += 1
-        self._order = order = self._order + 1
-        heappush(self._heap, (arrives, order, _DELIVER, path, frame))
-        if self._duplicate and uniform() < self._duplicate:
-            self.struck["duplicate"] += 1
-            path.flight += 1
-            again = self._delay_min + self._draw(mean) + self._draw(self.faults.duplicate_mean)
-            self._push(self.time + again, _DELIVER, path, frame)
-        if self._clog_share and uniform() < self._clog_share:
-            self._clog(path, self.time + 1 + self._draw(self.faults.clog_mean))
-
-    def _drop(self, why: str, path: Path, frame: bytes) -> None:
-        self.struck[why] += 1
-        self._records.append((self.time, why, path.label, len(frame), crc32(frame)))
 
     # -- lives ------------------------------------------------------------------------------------------------
 
@@ -440,15 +369,11 @@ class Network:
                 joins = 1 + self._draw(faults.join_mean) if site and rng.random() < faults.join else 0
             if leaves is None and site and rng.random() < faults.leave:
                 leaves = joins + 1 + self._draw(faults.leave_mean)
-            self._push(joins, _CALL, self._start, (host, 0))
+            self._call(joins, self._start, host, 0)
             if leaves is not None:
-                self._push(leaves, _CALL, self._leave_by_plan, (host,))
+                self._call(leaves, self._leave_by_plan, host)
             if faults.jump_every:
-                self._push(self._draw(faults.jump_every), _CALL, self._jump_by_chance, (host,))
-        if faults.partition != "none":
-            self._push(self._pause(faults.partition_every), _CALL, self._partition, ())
-        if faults.swizzle_every:
-            self._push(self._draw(faults.swizzle_every), _CALL, self._swizzle, ())
+                self._call(self._draw(faults.jump_every), self._jump_by_chance, host)
 
     def _start(self, host: Host, life: int) -> None:
         if host.life != life or host.machine is not None or host.gone:
@@ -481,7 +406,7 @@ class Network:
             self.struck["rollback"] += 1
             self._note("rollback", host.name)
         pause = 1 + self._draw(self.faults.restart_mean) if down is None else down
-        self._push(self.time + pause, _CALL, self._start, (host, host.life))
+        self._call(self.time + pause, self._start, host, host.life)
 
     def _crash_later(self, host: Host, life: int) -> None:
         if host.life == life and host.crash:
@@ -499,7 +424,7 @@ class Network:
             self._handle(host, host.node.farewell, "farewell", host.name, 0, 0)
         if host.life == life and host.machine is not None and host.queue:
             host.leaving = True
-            self._push(host.flushing, _CALL, self._go, (host,))
+            self._call(host.flushing, self._go, host)
         else:
             self._go(host)
 
@@ -509,113 +434,17 @@ class Network:
         self.struck["leave"] += 1
         self._note("leave", host.name)
 
-    # -- weather ----------------------------------------------------------------------------------------------
-
-    def _partition(self) -> None:
-        if self.faults.partition == "none":
-            return
-        rng = self._rng
-        names = list(self._hosts)
-        mode = self.faults.partition if self.faults.partition != "any" else rng.choice(("isolate", "split"))
-        rng.shuffle(names)
-        size = 1 if mode == "isolate" else rng.randint(1, max(len(names) - 1, 1))
-        some, others = names[:size], names[size:]
-        if rng.random() < 0.5:
-            some, others = others, some
-        one_way = rng.random() < self.faults.partition_one_way
-        self._cut(some, others, _BY_CHANCE)
-        if not one_way:
-            self._cut(others, some, _BY_CHANCE)
-        self.struck["partition"] += 1
-        self.struck["one-way"] += one_way
-        self._note("partition", f"{', '.join(some)} {'→' if one_way else '↔'} {', '.join(others)}")
-        self._push(self.time + self._pause(self.faults.partition_mean), _CALL, self._reunite, ())
-
-    def _reunite(self) -> None:
-        self._note("reunite", "network")
-        for host in self._hosts.values():
-            for path in host.paths.values():
-                path.cut &= ~_BY_CHANCE
-        self._push(self.time + self._pause(self.faults.partition_every), _CALL, self._partition, ())
-
-    def _cut(self, senders: Iterable[str], receivers: Iterable[str], by: int) -> None:
-        to = [self._host(name).name for name in receivers]
-        for sender in map(self._host, senders):
-            for name in to:
-                if name != sender.name:
-                    sender.paths[name].cut |= by
-
-    def _pause(self, mean: float) -> int:
-        return 1 + self.faults.partition_stability + self._draw(mean)
-
-    def _swizzle(self) -> None:
-        if not self.faults.swizzle_every:
-            return
-        rng, mean = self._rng, self.faults.swizzle_mean
-        chosen = rng.sample(list(self._hosts.values()), rng.randint(1, len(self._hosts)))
-        clogs, time = [], self.time
-        for host in chosen:
-            clogs.append((time, host))
-            time += 1 + self._draw(mean)
-        rng.shuffle(clogs)
-        for start, host in clogs:
-            self._push(start, _CALL, self._swizzle_one, (host, time))
-            time += 1 + self._draw(mean)
-        self._push(time + self._draw(self.faults.swizzle_every), _CALL, self._swizzle, ())
-
-    def _swizzle_one(self, host: Host, until: int) -> None:
-        if self.faults.swizzle_every:
-            self.struck["swizzle"] += 1
-            self._note("swizzle", host.name, until)
-            self.clog(host.name, until)
-
-    def _clog(self, path: Path, until: int) -> None:
-        if until > path.clogged:
-            path.clogged = until
-            self._push(until, _CALL, self._release, (path,))
-
-    def _release(self, path: Path) -> None:
-        if path.held and path.clogged <= self.time:
-            for entry in path.held:
-                # Under its old number: what was held leaves in the order in which it was sent.
-                heappush(self._heap, (self.time, *entry[1:]))
-            path.held.clear()
-
     def _jump_by_chance(self, host: Host) -> None:
         if self.faults.jump_every:
             self.jump(host.name, self._rng.randint(-self.faults.jump, self.faults.jump))
-            self._push(self.time + 1 + self._draw(self.faults.jump_every), _CALL, self._jump_by_chance, (host,))
+            self._call(self.time + 1 + self._draw(self.faults.jump_every), self._jump_by_chance, host)
 
     # -- small things -----------------------------------------------------------------------------------------
 
     def _apply(self, faults: Faults) -> None:
-        """Take these faults; those that every message meets are kept at hand."""
-        self.faults = faults
-        self._delay_min = faults.delay_min
-        self._delay_mean = faults.delay_mean
-        self._loss = faults.loss
-        self._duplicate = faults.duplicate
-        self._capacity = faults.capacity
-        self._clog_share = faults.clog
+        super()._apply(faults)
         for host in self._hosts.values():
             host.crash = faults.crash_coordinator if host.name == COORDINATOR else faults.crash
-
-    def _draw(self, mean: float) -> int:
-        """An exponential draw in whole milliseconds."""
-        return int(-log(1.0 - self._random()) * mean) if mean else 0
-
-    def _host(self, name: str) -> Host:
-        host = self._hosts.get(name)
-        if host is None:
-            raise ParameterError(f"no node {name!r}", f"choose one of {', '.join(self._hosts)}")
-        return host
-
-    def _paths_of(self, host: Host) -> list[Path]:
-        to = [other.paths[host.name] for other in self._hosts.values() if other is not host]
-        return [*host.paths.values(), *to]
-
-    def _note(self, what: str, where: str, size: int = 0, checksum: int = 0) -> None:
-        self._records.append((self.time, what, where, size, checksum))
 
     def _guarded(self, done: Callable[[Network], bool]) -> bool:
         try:

@@ -93,14 +93,10 @@ def simulate(
 ) -> Outcome:
     """Play the world of every seed and count what happened.
 
-    Parameters:
-        build_world: makes a network for a seed; what `Network.play` does with it is the run.
-        seeds: which; their order decides which failure is the first, however many processes there are.
-        jobs: how many processes; 1 runs them here.
-        stop_at_first: leave out the seeds after the first that fails, instead of collecting all failures.
-        progress: called with what there is so far, now and then.
-
-    Example:
+    `build_world` makes a network for a seed, and what `Network.play` does with it is the run. `seeds` are played in
+    their order over `jobs` processes (1: here), and it is this order that decides which failure is the first. With
+    `stop_at_first` the seeds after it are left out; otherwise all failures are collected. `progress` is called with
+    what there is so far, now and then.
 
         outcome = simulate(build_world, range(1000))
         assert outcome.holds, outcome

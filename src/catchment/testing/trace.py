@@ -49,7 +49,8 @@ class Trace:
         return [_line(record) for record in chosen]
 
     def _unhashed(self) -> bytes:
-        return "".join(map(repr, self.records[self._hashed :])).encode()
+        # Formatted, not repr: a quarter of the time.
+        return "".join(["%d %s %s %d %d\n" % record for record in self.records[self._hashed :]]).encode()  # noqa: UP031
 
 
 def _line(record: Record) -> str:
