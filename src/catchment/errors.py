@@ -15,6 +15,7 @@
     │   └── UnknownFormatError     a magic, version, family or flag from elsewhere
     ├── NameNotFoundError          no experiment, benchmark, adapter or file of that name
     ├── PackageMissingError        an optional package that is asked for and not installed
+    ├── SimulationError            a simulated run in which a claim was false, or a machine broke
     └── UnreachableError           a cluster or a server that does not answer
 
 A message says what was wrong, names the value, and ends with the cure.
@@ -36,6 +37,7 @@ __all__ = [
     "ParameterError",
     "PipelineError",
     "QueryError",
+    "SimulationError",
     "TimeError",
     "UnknownFormatError",
     "UnreachableError",
@@ -112,6 +114,19 @@ class NameNotFoundError(CatchmentError, LookupError):
 
 class PackageMissingError(CatchmentError, ImportError):
     """An optional package that is asked for and not installed."""
+
+
+class SimulationError(CatchmentError, AssertionError):
+    """A simulated run that failed; `seed`, `step` and `time` say where, `trace` holds the last lines before."""
+
+    def __init__(
+        self, problem: str, cure: str, *, seed: int = 0, step: int = 0, time: int = 0, trace: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(problem, cure)
+        self.seed = seed
+        self.step = step
+        self.time = time
+        self.trace = trace
 
 
 class UnreachableError(CatchmentError, ConnectionError):
