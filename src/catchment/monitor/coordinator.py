@@ -66,6 +66,7 @@ class Claim:
     epoch: int
     round: int
     state: str
+    left: tuple[str, ...] = ()
 
 
 class Coordinator:
@@ -336,9 +337,11 @@ class _Query:
     def claimed(self) -> Claim | None:
         if self._claim is None:
             return None
-        missing = tuple(site for site, peer in self._peers.items() if not peer.alive)
+        left = tuple(site for site, peer in self._peers.items() if peer.left)
+        missing = tuple(site for site, peer in self._peers.items() if not peer.alive and site not in left)
         sites = tuple(site for site in self._peers if site not in missing)
-        return replace(self._claim, state=self._state, answer=replace(self._claim.answer, sites=sites, missing=missing))
+        answer = replace(self._claim.answer, sites=sites, missing=missing)
+        return replace(self._claim, state=self._state, left=left, answer=answer)
 
     # -- time -------------------------------------------------------------------------------------------------
 

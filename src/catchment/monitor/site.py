@@ -121,6 +121,10 @@ class Site:
         self._posts = {watch.number: _Post(self, watch, self._vectors[watch.vector_key]) for watch in watches}
         self._opening: list[Action] = [Persist(LIFE, self.incarnation.to_bytes(8, "little"))]
 
+    @property
+    def vectors(self) -> tuple[Vector, ...]:
+        return tuple(self._vectors.values())
+
     # -- the machine ------------------------------------------------------------------------------------------
 
     @property

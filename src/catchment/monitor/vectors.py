@@ -172,12 +172,17 @@ class WindowVector(Vector):
         self._moved()
 
     def advance(self, time: int) -> None:
-        newest = self.sketch.newest
-        self._time = time if newest is None else max(time, newest)
+        self._time = time
         self._moved()
 
+    @property
+    def _now(self) -> int | None:
+        """The newest time that is known; None before the first."""
+        newest = self.sketch.newest
+        return self._time if newest is None or self._time is None else max(self._time, newest)
+
     def values(self) -> I64:
-        return self.sketch.counts(now=self._time)
+        return self.sketch.counts(now=self._now)
 
     def write(self, writer: Writer) -> None:
         blob = self.sketch.to_bytes()
@@ -202,9 +207,9 @@ class WindowCountVector(WindowVector):
 
     def values(self) -> I64:
         if self._key is None:
-            answer = self.sketch.total(now=self._time)
+            answer = self.sketch.total(now=self._now)
         else:
-            answer = self.sketch.estimate(KeyBatch.of_hashes(self._key), now=self._time)
+            answer = self.sketch.estimate(KeyBatch.of_hashes(self._key), now=self._now)
         return np.asarray(answer.value, dtype=np.int64).reshape(1, 1)
 
 

@@ -1,0 +1,165 @@
+"""Worlds of monitors for the deterministic network: a coordinator, some sites, a watch, and every claim held to the truth.
+
+A claim names its cut. The check rebuilds, from the streams alone, every site's vector at that cut, adds them up, and
+looks whether the estimate is where the claim says. For counts that is the truth itself. A sketch's own error is not
+what is tested here, so sketches are small, and it is the estimate that must be in its band, always.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.monitor.coordinator import HOLDING, Claim, Coordinator
+from catchment.monitor.machine import COORDINATOR
+from catchment.monitor.site import Arrived, Leave, Site
+from catchment.monitor.watch import Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
+from catchment.testing.faults import Faults
+from catchment.testing.host import Node
+from catchment.testing.network import Network
+
+__all__ = ["MonitorWorld", "build_monitor_world"]
+
+I64 = NDArray[np.int64]
+
+UNTIL = 12_000
+LEASE, RESEND, HEARTBEAT = 2_500, 150, 700
+SETTLES_WITHIN = 60
+"""Messages for each site, after the last fault, until every claim is about now again."""
+
+
+class MonitorWorld:
+    """One watch over some streams, and what is true of them."""
+
+    def __init__(self, seed: int, watch: Watch | None = None) -> None:
+        rng = random.Random(seed)
+        self.watch = _some_watch(rng) if watch is None else watch
+        self.sites = tuple(f"site-{number}" for number in range(rng.randint(1, 6)))
+        draws = np.random.default_rng(seed)
+        both = isinstance(self.watch, InnerProduct)
+        self._events = {site: _stream(draws, rng, both) for site in self.sites}
+        self._keep = rng.choice((50, 200, 1000))
+        self._truth: dict[tuple[str, int, int], I64] = {}
+        self._checked: Claim | None = None
+
+    def nodes(self) -> list[Node]:
+        here = Node(COORDINATOR, self._coordinator)
+        farewell = Leave() if len(self.sites) % 2 else None
+        return [here] + [
+            Node(site, partial(self._site, site), partial(self._feed, site), farewell=farewell) for site in self.sites
+        ]
+
+    def _coordinator(self, blobs: dict[str, bytes], life: int) -> Coordinator:
+        return Coordinator((self.watch,), self.sites, blobs=blobs, life=life, lease=LEASE, resend=RESEND)
+
+    def _site(self, name: str, blobs: dict[str, bytes], life: int) -> Site:
+        return Site(name, (self.watch,), blobs=blobs, life=life, heartbeat=HEARTBEAT, resend=RESEND, keep=self._keep)
+
+    def _feed(self, site: str, machine: Site) -> Iterator[tuple[int, Any]]:
+        keys, times, streams = self._events[site]
+        at = machine.position
+        while at < keys.size:
+            size = min(1 + (at * 7919) % 40, keys.size - at)
+            stream = int(streams[at])
+            same = int(np.argmax(streams[at : at + size] != stream)) or size
+            size = same if streams[at : at + size].min() != streams[at : at + size].max() else size
+            part = slice(at, at + size)
+            yield int(times[at]), Arrived(keys[part], times=times[part], stream=stream)
+            at += size
+            if self.watch.window is not None and at < keys.size:
+                yield int(times[at]) - 1, Arrived(time=int(times[at]) - 1)  # time goes on without events, too
+
+    # -- the truth --------------------------------------------------------------------------------------------
+
+    def vector_at(self, site: str, position: int, time: int) -> I64:
+        """The site's vector at a cut, from its stream alone."""
+        if (site, position, time) not in self._truth:
+            keys, times, streams = self._events[site]
+            machine = Site("truth", (self.watch,))
+            for stream in (0, 1):
+                chosen = streams[:position] == stream
+                if chosen.any():
+                    machine.handle(Arrived(keys[:position][chosen], times=times[:position][chosen], stream=stream), 0)
+            machine.handle(Arrived(time=time), 0)
+            (vector,) = machine.vectors
+            self._truth[site, position, time] = vector.values()
+        return self._truth[site, position, time]
+
+    def check(self, network: Network) -> None:
+        machine = network.machine(COORDINATOR)
+        if machine is None:
+            return
+        claim = machine.claim(self.watch.number)
+        if claim is None or claim == self._checked:
+            return
+        self._checked = claim
+        network.claims += 1
+        total = sum(self.vector_at(site, *cut) for site, cut in claim.cut.items())
+        value = self.watch.value(np.asarray(total))
+        room = 1e-9 * max(abs(value), 1.0)
+        assert claim.low - room <= value <= claim.high + room, (
+            f"the estimate is {value} where {claim.low} to {claim.high} is claimed, at {claim.cut}, {self.watch!r}"
+        )
+        assert claim.low - room <= claim.estimate <= claim.high + room
+        assert set(claim.cut) == set(self.sites)
+
+    def settled(self, network: Network) -> bool:
+        """Whether the claim is about now: of all that are there, nothing open, and the others named."""
+        machine = network.machine(COORDINATOR)
+        claim = None if machine is None else machine.claim(self.watch.number)
+        if claim is None or claim.epoch != machine.epoch or claim.state != HOLDING:
+            return False
+        for site in self.sites:
+            there = network.machine(site)
+            if there is None:
+                left = network.has_left(site) and (site in claim.answer.missing or site in claim.left)
+                if not left:
+                    return False
+            elif site in claim.answer.missing or claim.cut[site][0] != there.position:
+                return False
+        return True
+
+    def script(self, network: Network) -> None:
+        network.run(UNTIL)
+        network.settle(self.settled, messages=SETTLES_WITHIN * (len(self.sites) + 1), feeding=False)
+
+
+def build_monitor_world(seed: int, *, watch: Watch | None = None, faults: Faults | None = None) -> Network:
+    """A world of monitors for a seed."""
+    world = MonitorWorld(seed, watch)
+    chosen = Faults.random(seed) if faults is None else faults
+    return Network(world.nodes(), seed=seed, faults=chosen, checks=[world.check], until=UNTIL, script=world.script)
+
+
+def _some_watch(rng: random.Random) -> Watch:
+    theta = rng.choice((0.05, 0.1, 0.3, 0.6))
+    threshold = rng.choice((None, None, rng.uniform(10, 3000)))
+    small: dict[str, Any] = {"delta": 0.4, "seed": rng.randint(0, 1000), "theta": theta, "threshold": threshold}
+    window = rng.choice((500, 2000, 5000))
+    kinds = [
+        lambda: Total(**small),
+        lambda: Total(**small | {"epsilon": theta / 4}, window=window),
+        lambda: Frequency(**small, key=1),
+        lambda: Frequency(**small, key=1, window=window),
+        lambda: RangeSum(**small, keys=(1, 2, 3), factors=(1, 2, -1)),
+        lambda: SelfJoin(**small | {"theta": 0.6}, epsilon=rng.choice((0.3, 0.5)), rule=rng.choice(("near", "full"))),
+        lambda: SelfJoin(**small, epsilon=0.3, window=window, rule=rng.choice(("near", "full"))),
+        lambda: InnerProduct(**small | {"theta": 0.6}, epsilon=0.5),
+    ]
+    return rng.choice(kinds)()
+
+
+def _stream(draws: np.random.Generator, rng: random.Random, both: bool) -> tuple[I64, I64, I64]:
+    count = rng.randint(0, 1500)
+    keys = draws.zipf(rng.uniform(1.1, 2.5), count) % 50
+    times = np.sort(draws.integers(0, UNTIL, count))
+    if rng.random() < 0.3 and count:
+        times = np.sort(np.minimum(times, rng.randint(1, UNTIL)))  # all of it early, and then only silence
+    streams = (np.arange(count) // 97) % 2 * both
+    return keys.astype(np.int64), times.astype(np.int64), streams.astype(np.int64)
