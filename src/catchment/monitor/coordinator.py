@@ -46,6 +46,7 @@ I64 = NDArray[np.int64]
 
 COLLECTING, ASKING, HOLDING = "collecting", "asking", "holding"
 EPOCH = "epoch"
+NEVER = 1 << 60
 _FAMILY = 27
 
 
@@ -111,7 +112,8 @@ class Coordinator:
 
     @property
     def due(self) -> int | None:
-        return min((query.due for query in self._queries.values()), default=None)
+        due = min((query.due for query in self._queries.values()), default=NEVER)
+        return None if due >= NEVER else due
 
     def handle(self, event: Any, now: int) -> list[Action]:
         actions, self._opening = self._opening, []
@@ -216,7 +218,9 @@ class _Query:
         peer.incarnation, peer.seq, peer.seen, peer.alive = report.incarnation, report.seq, now, True
         if report.epoch == self._owner.epoch:
             peer.acked = max(peer.acked, report.acked)
+        pushes = self._rule is not None and self._rule.pushes
         actions = self._keep(site, peer, report)
+        unasked = bool(actions) and self._state != COLLECTING and not pushes
         if report.urgent:
             peer.speak = True
         view = self._views[site]
@@ -230,7 +234,7 @@ class _Query:
             peer.left = True
             actions.append(Persist(self._blob_name(site), self._write(peer)))
             self._collect(self._alive())
-        elif back or ((reborn or not current) and site not in self._waiting()):
+        elif back or ((reborn or unasked or not current) and not self._awaits_flush(site)):
             self._collect(self._alive())
         self._go_on()
         return actions
@@ -248,7 +252,7 @@ class _Query:
         peer.contribution = peer.contribution + change
         self._total = self._total + change
         peer.stored, peer.flushed = (report.incarnation, flush.number), (flush.position, flush.time)
-        if self._state == HOLDING and self._rule is not None:
+        if self._rule is not None and self._rule.pushes:
             self._rule.flushed(self._total)
         return [Persist(self._blob_name(site), self._write(peer))]
 
@@ -257,6 +261,9 @@ class _Query:
     def _waiting(self) -> tuple[str, ...]:
         views, peers = self._views, self._peers
         return tuple(site for site in self._asked if peers[site].alive and views[site].confirmed != views[site].step)
+
+    def _awaits_flush(self, site: str) -> bool:
+        return self._state == COLLECTING and site in self._waiting()
 
     def _go_on(self) -> None:
         if self._state != HOLDING and not self._waiting():
@@ -289,7 +296,8 @@ class _Query:
         self._state, self._asked = HOLDING, ()
         for site, terms in hold.terms.items():
             self._step(site, 0, terms)
-            self._views[site].slack = terms.slack
+            view = self._views[site]
+            view.slack, view.statistic, view.level = terms.slack, (), 0
         self._move()
 
     def _step(self, site: str, want: int, terms: Terms) -> None:
@@ -309,6 +317,7 @@ class _Query:
             view.step, view.level, view.slack = 0, 0, ()
             view.confirmed = -1 if asked else 0
             if asked:
+                view.statistic = ()
                 self._step(site, WANT_FLUSH, Terms())
 
     def _begin(self) -> None:
@@ -319,7 +328,8 @@ class _Query:
         self._rule = self._watch.steer(self._total, len(self._members))
         for site in self._members:
             self._peers[site].zone_in = 0
-        self._hold(self._rule.open(self._active()))
+        self._state = HOLDING
+        self._follow(self._rule.open(self._active()))
 
     def _move(self) -> None:
         """Move the claim to the newest cut, if that is proven."""
@@ -357,12 +367,12 @@ class _Query:
     def due(self) -> int:
         times = [peer.seen + self._owner._lease + 1 for peer in self._peers.values() if peer.alive and not peer.left]
         times += [self._due(peer) for peer in self._peers.values()]
-        return min(times, default=1 << 60)
+        return min(times, default=NEVER)
 
     def _due(self, peer: _Peer) -> int:
         if peer.speak:
             return peer.said
-        return peer.said + self._owner._resend if peer.alive and peer.acked < peer.needed else 1 << 60
+        return peer.said + self._owner._resend if peer.alive and peer.acked < peer.needed else NEVER
 
     # -- orders -----------------------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ class Flush(Message):
     time: int = wire(4, SINT)
     cells: bytes = wire(5, BYTES)
     updates: bytes = wire(6, BYTES)
+    count: int = wire(7, UINT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,7 +247,7 @@ class _Post:
         if order.want & WANT_FLUSH:
             self._at = target
             self._flush_for(stored)
-        elif not mine or stored != self._number:
+        elif not mine or stored != self._number or not self._number:
             self._speak = True  # it is about another life, or about another flush than the last: the report tells
         else:
             self._guard_for(order)
@@ -283,12 +283,13 @@ class _Post:
     def _take_flush(self, stored: int) -> None:
         """The change since the flush that the coordinator has; the whole vector, if that is not the last one."""
         fits = stored == self._number and self._number > 0
+        count = self._drift.updates
         cells, updates = self._drift.taken() if fits else (self._drift.whole(), b"")
         self._number += 1
         site = self._site
         self._pending = Flush(
             number=self._number, base=stored if fits else 0, position=site.position, time=site.time,
-            cells=cells, updates=updates,
+            cells=cells, updates=updates, count=count,
         )  # fmt: skip
         self._need()
 
@@ -311,12 +312,18 @@ class _Post:
     def look(self, now: int) -> None:
         if not self._guarding or self._guard is None:
             return
-        level = self._guard.look()
+        guard = self._guard
+        if self._pending is None and guard.must_flush():
+            self._take_flush(self._number)
+        level = guard.look()
         if level > self._level:
+            if guard.stands:
+                self._statistic = guard.statistic()
+                self._stand((self._site.position, self._site.time))
             self._level = level
             self._need()
-        if self._guard.must_flush() and self._pending is None:
-            self._take_flush(self._number)
+        elif guard.falls:
+            self._level = level
 
     @property
     def due(self) -> int:

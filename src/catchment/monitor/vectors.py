@@ -223,7 +223,7 @@ class Drift:
         self.norms = np.zeros(vector.rows)
         self.dots = np.zeros(vector.rows)
         self.updates = 0
-        self._base = vector.values()
+        self.base = vector.values()
         self._noted: list[list[tuple[U64, I64]]] | None = None
         self._fresh = 0
         self._forget()
@@ -259,7 +259,7 @@ class Drift:
     def moved_to(self, values: I64) -> None:
         """The vector is at these values now; for vectors that do not move key by key."""
         self.updates += 1
-        self.cells = values - self._base
+        self.cells = values - self.base
         self._measure()
 
     def _measure(self) -> None:
@@ -297,7 +297,7 @@ class Drift:
         return packed
 
     def _restart(self) -> None:
-        self._base = self._vector.values()
+        self.base = self._vector.values()
         self.cells = np.zeros_like(self.cells)
         self.norms, self.dots = np.zeros_like(self.norms), np.zeros_like(self.dots)
         self.updates = 0

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from catchment.answer import Answer
 from catchment.errors import ParameterError
+from catchment.monitor.regions import ProductBalls, Region, RisesAndFalls, SelfJoinBalls
 from catchment.monitor.rules.base import Guard, Steersman
 from catchment.monitor.rules.registry import guard_of, steersman_of
 from catchment.monitor.safe import FullSelfJoin, Linear, NearSelfJoin, Product, Zone
@@ -100,6 +101,10 @@ class Watch(ABC):
     def zones(self, total: I64, value: float, band: Band) -> dict[str, Zone]:
         """The zones that rules may use, by their names, the cheapest to send first."""
 
+    def regions(self, total: I64, band: Band) -> dict[str, Region]:
+        """The regions for rules that balance, by the rules' names."""
+        return {}
+
     def band(self, total: I64, value: float) -> Band:
         """Between what the estimate may move before anyone must be told."""
         if self.threshold is None:
@@ -108,9 +113,7 @@ class Watch(ABC):
 
     def steer(self, total: I64, sites: int) -> Steersman:
         """A rule for a round that begins with this vector at so many sites."""
-        value = self.value(total)
-        band = self.band(total, value)
-        return steersman_of(self.rule, value, band, self.zones(total, value, band), sites)
+        return steersman_of(self.rule, self, total, sites)
 
     def guard(self, rule: int, zone: bytes, drift: Drift) -> Guard:
         return guard_of(rule, zone, drift)
@@ -157,6 +160,13 @@ class SelfJoin(Watch):
             "full": FullSelfJoin(band.low, band.high, total, kind),
         }
 
+    def regions(self, total: I64, band: Band) -> dict[str, Region]:
+        norms = np.sqrt(np.einsum("ij,ij->i", total, total, dtype=np.float64))
+        if self.window is not None:
+            return {"two-phase": RisesAndFalls(band.low, band.high, norms)}
+        balls = SelfJoinBalls(band.low, band.high, norms)
+        return {"eager": balls, "lazy": balls}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerProduct(Watch):
@@ -196,6 +206,13 @@ class InnerProduct(Watch):
 
     def zones(self, total: I64, value: float, band: Band) -> dict[str, Zone]:
         return {"full": Product(band.low, band.high, total)}
+
+    def regions(self, total: I64, band: Band) -> dict[str, Region]:
+        first, second = np.split(total, 2)
+        products = np.einsum("ij,ij->i", first, second, dtype=np.float64)
+        norms = np.sqrt(np.einsum("ij,ij->i", total, total, dtype=np.float64))
+        balls = ProductBalls(band.low, band.high, products, norms)
+        return {"eager": balls, "lazy": balls}
 
     def answer(self, value: float, low: float, high: float) -> Answer:
         return Answer(value, low, high, confidence=1 - self.delta, epsilon=self.theta)

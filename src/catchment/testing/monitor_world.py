@@ -1,4 +1,5 @@
-"""Worlds of monitors for the deterministic network: a coordinator, some sites, a watch, and every claim held to the truth.
+"""Worlds of monitors for the deterministic network: a coordinator, some sites, a watch, and every claim held to the
+truth.
 
 A claim names its cut. The check rebuilds, from the streams alone, every site's vector at that cut, adds them up, and
 looks whether the estimate is where the claim says. For counts that is the truth itself. A sketch's own error is not
@@ -7,7 +8,6 @@ what is tested here, so sketches are small, and it is the estimate that must be 
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Iterator
 from functools import partial
@@ -29,6 +29,8 @@ __all__ = ["MonitorWorld", "build_monitor_world"]
 I64 = NDArray[np.int64]
 
 UNTIL = 12_000
+_RULES = ("auto", "near", "full", "push", "centralise", "eager", "lazy")
+_WINDOW_RULES = ("auto", "near", "full", "push", "centralise", "two-phase")
 LEASE, RESEND, HEARTBEAT = 2_500, 150, 700
 SETTLES_WITHIN = 60
 """Messages for each site, after the last fault, until every claim is about now again."""
@@ -112,6 +114,8 @@ class MonitorWorld:
     def settled(self, network: Network) -> bool:
         """Whether the claim is about now: of all that are there, nothing open, and the others named."""
         machine = network.machine(COORDINATOR)
+        if all(network.has_left(site) for site in self.sites):
+            return True
         claim = None if machine is None else machine.claim(self.watch.number)
         if claim is None or claim.epoch != machine.epoch or claim.state != HOLDING:
             return False
@@ -139,20 +143,25 @@ def build_monitor_world(seed: int, *, watch: Watch | None = None, faults: Faults
 
 def _some_watch(rng: random.Random) -> Watch:
     theta = rng.choice((0.05, 0.1, 0.3, 0.6))
-    threshold = rng.choice((None, None, rng.uniform(10, 3000)))
-    small: dict[str, Any] = {"delta": 0.4, "seed": rng.randint(0, 1000), "theta": theta, "threshold": threshold}
     window = rng.choice((500, 2000, 5000))
-    kinds = [
-        lambda: Total(**small),
-        lambda: Total(**small | {"epsilon": theta / 4}, window=window),
-        lambda: Frequency(**small, key=1),
-        lambda: Frequency(**small, key=1, window=window),
-        lambda: RangeSum(**small, keys=(1, 2, 3), factors=(1, 2, -1)),
-        lambda: SelfJoin(**small | {"theta": 0.6}, epsilon=rng.choice((0.3, 0.5)), rule=rng.choice(("near", "full"))),
-        lambda: SelfJoin(**small, epsilon=0.3, window=window, rule=rng.choice(("near", "full"))),
-        lambda: InnerProduct(**small | {"theta": 0.6}, epsilon=0.5),
+    common: dict[str, Any] = {
+        "theta": theta, "delta": 0.4, "seed": rng.randint(0, 1000),
+        "threshold": rng.choice((None, None, rng.uniform(10, 3000))),
+    }  # fmt: skip
+    counted = common | {"rule": rng.choice(("auto", "near", "push", "centralise"))}
+    joined = common | {"theta": 0.6, "epsilon": 0.4, "rule": rng.choice(_RULES)}
+    windowed = common | {"epsilon": 0.3, "rule": rng.choice(_WINDOW_RULES)}
+    kinds: list[Watch] = [
+        Total(**counted),
+        Total(**counted | {"epsilon": theta / 4}, window=window),
+        Frequency(**counted, key=1),
+        Frequency(**counted, key=1, window=window),
+        RangeSum(**counted, keys=(1, 2, 3), factors=(1, 2, -1)),
+        SelfJoin(**joined),
+        SelfJoin(**windowed, window=window),
+        InnerProduct(**joined | {"rule": rng.choice(_RULES[2:])}),
     ]
-    return rng.choice(kinds)()
+    return rng.choice(kinds)
 
 
 def _stream(draws: np.random.Generator, rng: random.Random, both: bool) -> tuple[I64, I64, I64]:

@@ -78,7 +78,14 @@ Decision = Keep | Ask | Hold | Collect
 
 
 class Guard(ABC):
-    """A rule at a site, for one round."""
+    """A rule at a site, for one round.
+
+    With `falls` the level is that of this moment, and not the worst of the step; with `stands` the site gives its
+    statistic when the level rises, and stands still there.
+    """
+
+    falls = False
+    stands = False
 
     def __init__(self, drift: Drift) -> None:
         self.drift = drift
@@ -93,7 +100,7 @@ class Guard(ABC):
 
     @abstractmethod
     def look(self) -> int:
-        """The level of this step; it never falls."""
+        """The level."""
 
     def must_flush(self) -> bool:
         """Whether the site is to flush by itself."""
@@ -112,14 +119,16 @@ class Steersman(ABC):
     value: float
     low: float
     high: float
+    pushes: bool = False
+    """Whether sites flush by themselves, and the value follows."""
 
     @abstractmethod
     def zone(self) -> bytes:
         """What every site needs to know for this round."""
 
     @abstractmethod
-    def open(self, sites: Mapping[str, SiteView]) -> Hold:
-        """The terms of the round's first step, in which each site counts from its flush."""
+    def open(self, sites: Mapping[str, SiteView]) -> Decision:
+        """The terms of the round's first step, in which each site counts from its flush; or flush more sites."""
 
     @abstractmethod
     def decide(self, sites: Mapping[str, SiteView]) -> Decision:

@@ -68,7 +68,7 @@ class CountdownSteersman(Steersman):
     def zone(self) -> bytes:
         return self._sites.to_bytes(4, "little") + self._zone.to_bytes()
 
-    def open(self, sites: Mapping[str, SiteView]) -> Hold:
+    def open(self, sites: Mapping[str, SiteView]) -> Decision:
         return self._hold(sites, self._whole)
 
     def _hold(self, sites: Mapping[str, SiteView], left: float) -> Hold:

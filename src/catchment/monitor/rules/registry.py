@@ -1,27 +1,84 @@
-"""The rules by name and number."""
+"""The rules by name and number: how each is built at the coordinator, and what guard it has at a site."""
 
 from __future__ import annotations
 
-from catchment.errors import ParameterError, UnknownFormatError
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.errors import DamagedBytesError, ParameterError, UnknownFormatError
+from catchment.monitor.regions import Region, read_region
+from catchment.monitor.rules.balance import BalanceGuard, BalanceSteersman
 from catchment.monitor.rules.base import Guard, Steersman
 from catchment.monitor.rules.countdown import CountdownGuard, CountdownSteersman
+from catchment.monitor.rules.push import PushGuard, PushSteersman
+from catchment.monitor.rules.relative import RelativeGuard, RelativeSteersman
 from catchment.monitor.safe import Zone, read_zone
 from catchment.monitor.vectors import Drift
-from catchment.monitor.zones.thresholds import Band
+from catchment.monitor.zones.thresholds import Band, drift_share
 
-__all__ = ["guard_of", "steersman_of"]
+__all__ = ["NAMES", "Question", "guard_of", "steersman_of"]
 
-NUMBERS = {"near": 1, "full": 2}
+I64 = NDArray[np.int64]
+
+_COUNTDOWN, _PUSH, _RELATIVE, _BALANCE = 1, 2, 4, 5
+NAMES = ("near", "full", "push", "centralise", "relative", "eager", "lazy", "two-phase")
 
 
-def steersman_of(rule: str, value: float, band: Band, zones: dict[str, Zone], sites: int) -> Steersman:
+class Question(Protocol):
+    """What rules must know of a watch."""
+
+    @property
+    def theta(self) -> float: ...
+
+    def value(self, total: I64) -> float: ...
+
+    def band(self, total: I64, value: float) -> Band: ...
+
+    def zones(self, total: I64, value: float, band: Band) -> dict[str, Zone]: ...
+
+    def regions(self, total: I64, band: Band) -> dict[str, Region]: ...
+
+    def sketch_error(self) -> float: ...
+
+
+def steersman_of(rule: str, question: Question, total: I64, sites: int) -> Steersman:
+    """The coordinator's half of a rule, for a round that begins with this vector at so many sites."""
+    value = question.value(total)
+    band = question.band(total, value)
+
+    def around(vector: I64) -> tuple[float, Band, float]:
+        value = question.value(vector)
+        band = question.band(vector, value)
+        return value, band, next(iter(question.zones(vector, value, band).values())).at_zero
+
+    if rule in ("push", "centralise"):
+        return PushSteersman(rule, _PUSH, around, total, sites, budgets=rule == "push")
+    if rule == "relative":
+        share = drift_share(question.sketch_error(), question.theta)
+        return RelativeSteersman(lambda vector: around(vector)[:2], share, total, sites)
+    zones, regions = question.zones(total, value, band), question.regions(total, band)
+    if rule in regions:
+        return BalanceSteersman(rule, _BALANCE, value, band, regions[rule], sites)
     name = next(iter(zones)) if rule == "auto" else rule
     if name not in zones:
-        raise ParameterError(f"rule={rule!r}", f"there are {', '.join(zones)} for this quantity")
-    return CountdownSteersman(name, NUMBERS[name], value, band, zones[name], sites)
+        known = ", ".join(["auto", "push", "centralise", *zones, *regions])
+        raise ParameterError(f"rule={rule!r}", f"there are {known} for this quantity")
+    return CountdownSteersman(name, _COUNTDOWN, value, band, zones[name], sites)
 
 
 def guard_of(rule: int, zone: bytes, drift: Drift) -> Guard:
-    if rule not in NUMBERS.values():
-        raise UnknownFormatError(f"rule {rule}", "upgrade catchment to what wrote this")
-    return CountdownGuard(drift, read_zone(zone[4:], *drift.cells.shape), int.from_bytes(zone[:4], "little"))
+    """The site's half of a rule; raise a `BytesError` if these bytes are none."""
+    sites = int.from_bytes(zone[:4], "little")
+    if len(zone) < 4 or not sites:
+        raise DamagedBytesError(f"a zone of {len(zone)} bytes for {sites} sites")
+    if rule == _PUSH:
+        return PushGuard(drift, sites)
+    if rule == _RELATIVE:
+        return RelativeGuard(drift, sites)
+    if rule == _BALANCE:
+        return BalanceGuard(drift, read_region(zone[4:], drift.cells.shape[0]), sites)
+    if rule == _COUNTDOWN:
+        return CountdownGuard(drift, read_zone(zone[4:], *drift.cells.shape), sites)
+    raise UnknownFormatError(f"rule {rule}", "upgrade catchment to what wrote this")

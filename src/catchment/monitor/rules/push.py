@@ -1,0 +1,125 @@
+"""Push: each site may hold back its share of the slack and flushes by itself when that is used up; nobody is asked.
+
+Every zone here has slope at most 1, so ζ(X) >= ζ(0) - |X|: the cheap safe function of EDBT 2019, which needs one
+number. A site keeps k |X_j| within a budget b <= ζ(0), and then every site's ζ is positive. A flush moves everyone's
+vector; the coordinator works out the new ζ(0), gives smaller budgets if it is below those that are out, and larger ones
+when they have become much too small. The claim is proven only while no budget that may be in use is above ζ(0).
+
+This costs one message and its acknowledgement for each flush, and no rounds. It is what forwarding the updates is, done
+with the slack that there is: with a budget of 0 (`centralise`) every batch is forwarded at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.monitor.rules.base import Collect, Decision, Guard, Hold, Keep, SiteView, Steersman, Terms
+from catchment.monitor.vectors import Drift
+from catchment.monitor.zones.thresholds import Band
+
+__all__ = ["PushGuard", "PushSteersman"]
+
+I64 = NDArray[np.int64]
+
+LARGER = 1.2
+"""Budgets are raised when they could be larger by this factor."""
+GROWN = 1.5
+"""The rule is chosen anew when the slack has changed by this factor."""
+
+
+class PushGuard(Guard):
+    """Flushes when the site's drift is beyond its budget."""
+
+    falls = True
+
+    def __init__(self, drift: Drift, sites: int) -> None:
+        super().__init__(drift)
+        self._sites, self._budget = sites, 0.0
+
+    def statistic(self) -> tuple[float, ...]:
+        return ()
+
+    def hold(self, terms: Terms) -> None:
+        self._budget = terms.quantum
+
+    def must_flush(self) -> bool:
+        return self._sites * math.sqrt(float(self.drift.norms.sum())) > self._budget
+
+    def look(self) -> int:
+        return int(self.must_flush())
+
+
+class PushSteersman(Steersman):
+    """Follows the flushes with value and budgets.
+
+    `around` gives, for everyone's vector, the value, its band and ζ(0).
+    """
+
+    pushes = True
+
+    def __init__(
+        self,
+        name: str,
+        number: int,
+        around: Callable[[I64], tuple[float, Band, float]],
+        total: I64,
+        sites: int,
+        *,
+        budgets: bool = True,
+        settles: bool = False,
+    ) -> None:
+        self.name, self.number = name, number
+        self._around, self._sites, self._budgets, self._settles = around, sites, budgets, settles
+        self._given: dict[str, dict[int, float]] = {}
+        self.flushed(total)
+        self._first, self._now = self._room, 0.0
+
+    def flushed(self, total: I64) -> None:
+        self.value, band, self._room = self._around(total)
+        self.low, self.high = band.low, band.high
+
+    def zone(self) -> bytes:
+        return self._sites.to_bytes(4, "little")
+
+    def open(self, sites: Mapping[str, SiteView]) -> Decision:
+        return self._hold(sites)
+
+    def _hold(self, sites: Mapping[str, SiteView]) -> Hold:
+        # A little less than there is, so that the next small change does not ask for smaller ones at once.
+        self._now = 0.95 * self._room if self._budgets else 0.0
+        for site, view in sites.items():
+            known = self._given.setdefault(site, {})
+            kept = {step: budget for step, budget in known.items() if step >= view.confirmed}
+            self._given[site] = kept | {view.step + 1: self._now}
+        return Hold({site: Terms(quantum=self._now) for site in sites})
+
+    def _largest_out(self, sites: Mapping[str, SiteView]) -> float:
+        """The largest budget that a site may be using still."""
+        return max(
+            (
+                budget
+                for site, view in sites.items()
+                for step, budget in self._given[site].items()
+                if step >= view.confirmed
+            ),
+            default=0.0,
+        )
+
+    def decide(self, sites: Mapping[str, SiteView]) -> Decision:
+        if not self._budgets:
+            return Keep()
+        if self._settles and not self._first / GROWN <= self._room <= self._first * GROWN:
+            return Collect(tuple(sites))
+        if self._now > self._room or self._room > LARGER * self._now / 0.95:
+            return self._hold(sites)
+        return Keep()
+
+    def weigh(self, sites: Mapping[str, SiteView], asked: tuple[str, ...]) -> Decision:
+        return Keep()
+
+    def proven(self, sites: Mapping[str, SiteView]) -> bool:
+        return self._largest_out(sites) <= self._room and not any(view.level for view in sites.values())

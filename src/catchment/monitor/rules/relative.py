@@ -1,0 +1,82 @@
+"""CG, the static baseline: each site flushes when its vector has moved by a share of itself. Cormode, Garofalakis 2005.
+
+A site flushes when |Δ_j| > θ_s/sqrt(k) |v_j| (004 §4; θ_s from (1+ε)(1+θ_s)² - 1 = θ), both by its own sketch: the
+median of the rows' norms. Purely local, nobody is ever asked, and the more sites the stricter it is. It rests on
+sketches' estimates of both norms and on frequencies that are not negative, so its band holds with the sketch's
+probability, not always, and only for self-joins of streams that grow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.monitor.rules.base import Decision, Guard, Hold, Keep, SiteView, Steersman, Terms
+from catchment.monitor.vectors import Drift
+from catchment.monitor.zones.thresholds import Band, must_flush
+
+__all__ = ["RelativeGuard", "RelativeSteersman"]
+
+I64 = NDArray[np.int64]
+
+
+class RelativeGuard(Guard):
+    """Compares the drift with the vector that it started from."""
+
+    falls = True
+
+    def __init__(self, drift: Drift, sites: int) -> None:
+        super().__init__(drift)
+        self._sites, self._share = sites, 0.0
+        self._base: I64 | None = None
+
+    def statistic(self) -> tuple[float, ...]:
+        return ()
+
+    def hold(self, terms: Terms) -> None:
+        self._share = terms.quantum
+
+    def must_flush(self) -> bool:
+        drift = self.drift
+        if self._base is not drift.base:  # a flush has moved it
+            self._base = drift.base
+            self._norms = np.einsum("ij,ij->i", drift.base, drift.base, dtype=np.float64)
+            drift.follow(drift.base)
+        own = self._norms + 2 * drift.dots + drift.norms
+        moved, whole = float(np.median(drift.norms)), float(np.median(own))
+        return must_flush(math.sqrt(max(moved, 0.0)), math.sqrt(max(whole, 0.0)), self._share, self._sites)
+
+    def look(self) -> int:
+        return int(self.must_flush())
+
+
+class RelativeSteersman(Steersman):
+    """Follows the flushes with the value."""
+
+    name, number, pushes = "relative", 4, True
+
+    def __init__(self, around: Callable[[I64], tuple[float, Band]], share: float, total: I64, sites: int) -> None:
+        self._around, self._share, self._sites = around, share, sites
+        self.flushed(total)
+
+    def flushed(self, total: I64) -> None:
+        self.value, band = self._around(total)
+        self.low, self.high = band.low, band.high
+
+    def zone(self) -> bytes:
+        return self._sites.to_bytes(4, "little")
+
+    def open(self, sites: Mapping[str, SiteView]) -> Decision:
+        return Hold({site: Terms(quantum=self._share) for site in sites})
+
+    def decide(self, sites: Mapping[str, SiteView]) -> Decision:
+        return Keep()
+
+    def weigh(self, sites: Mapping[str, SiteView], asked: tuple[str, ...]) -> Decision:
+        return Keep()
+
+    def proven(self, sites: Mapping[str, SiteView]) -> bool:
+        return not any(view.level for view in sites.values())
