@@ -32,8 +32,9 @@ from catchment.errors import BytesError, DamagedBytesError, NameNotFoundError, P
 from catchment.monitor.machine import COORDINATOR, Action, Persist, Purpose, Received, Send, Tick
 from catchment.monitor.messages import Order, Report
 from catchment.monitor.packing import pack_cells
+from catchment.monitor.planner import Past
 from catchment.monitor.rules.base import Ask, Collect, Decision, Hold, Keep, SiteView, Steersman, Terms
-from catchment.monitor.site import WANT_FLUSH, WANT_STATISTIC
+from catchment.monitor.site import NEVER, WANT_FLUSH, WANT_STATISTIC
 from catchment.monitor.traffic import Traffic
 from catchment.monitor.vectors import read_change
 from catchment.monitor.watch import Watch
@@ -46,7 +47,6 @@ I64 = NDArray[np.int64]
 
 COLLECTING, ASKING, HOLDING = "collecting", "asking", "holding"
 EPOCH = "epoch"
-NEVER = 1 << 60
 _FAMILY = 27
 
 
@@ -155,6 +155,7 @@ class _Peer:
     """What the coordinator knows of a site, and what it wants it to know."""
 
     contribution: I64
+    start: I64  # the contribution when the round began
     incarnation: int = 0
     seq: int = 0
     stored: tuple[int, int] = (0, 0)  # life and number of the last flush
@@ -170,6 +171,7 @@ class _Peer:
     acked: int = 0
     needed: int = 0
     speak: bool = False
+    answer_at: int = NEVER
     zone_in: int = 0
     said: int = -(1 << 60)
 
@@ -180,7 +182,8 @@ class _Query:
     def __init__(self, owner: Coordinator, watch: Watch, sites: tuple[str, ...], blobs: dict[str, bytes]) -> None:
         self._owner, self._watch = owner, watch
         self._vector = watch.new_vector()
-        self._peers = {site: _Peer(np.zeros(self._vector.shape, dtype=np.int64)) for site in sites}
+        nothing = np.zeros(self._vector.shape, dtype=np.int64)
+        self._peers = {site: _Peer(nothing, nothing) for site in sites}
         self._views = {site: SiteView() for site in sites}
         for site in sites:
             if self._blob_name(site) in blobs:
@@ -189,6 +192,7 @@ class _Query:
         for peer in self._peers.values():
             self._total += peer.contribution
         self._round = 0
+        self._events = self._flushes = self._flush_bytes = 0  # of this round
         self._state = COLLECTING
         self._asked: tuple[str, ...] = ()
         self._members: tuple[str, ...] = ()
@@ -221,8 +225,10 @@ class _Query:
         pushes = self._rule is not None and self._rule.pushes
         actions = self._keep(site, peer, report)
         unasked = bool(actions) and self._state != COLLECTING and not pushes
-        if report.urgent:
-            peer.speak = True
+        if report.flush is not None and pushes:
+            peer.speak = True  # it cannot flush again before it hears that this one is safe
+        elif report.urgent:
+            peer.answer_at = min(peer.answer_at, now + self._owner._resend // 3)  # something else may be said before
         view = self._views[site]
         here = report.epoch == self._owner.epoch and report.round == self._round and report.step <= view.step
         current = (report.incarnation, report.number) == peer.stored
@@ -250,6 +256,9 @@ class _Query:
         if not flush.base:
             change = change - peer.contribution
         peer.contribution = peer.contribution + change
+        self._events += flush.count
+        self._flushes += 1
+        self._flush_bytes += len(flush.cells) + len(flush.updates)
         self._total = self._total + change
         peer.stored, peer.flushed = (report.incarnation, flush.number), (flush.position, flush.time)
         if self._rule is not None and self._rule.pushes:
@@ -297,7 +306,7 @@ class _Query:
         for site, terms in hold.terms.items():
             self._step(site, 0, terms)
             view = self._views[site]
-            view.slack, view.statistic, view.level = terms.slack, (), 0
+            view.slack, view.statistic = terms.slack, ()
         self._move()
 
     def _step(self, site: str, want: int, terms: Terms) -> None:
@@ -325,11 +334,21 @@ class _Query:
         self._members = self._alive()
         if not self._members:
             return  # nobody is there: what was claimed stays claimed
-        self._rule = self._watch.steer(self._total, len(self._members))
+        self._rule = self._watch.steer(self._total, len(self._members), self._past())
+        self._events = self._flushes = self._flush_bytes = 0
+        for peer in self._peers.values():
+            peer.start = peer.contribution
         for site in self._members:
             self._peers[site].zone_in = 0
         self._state = HOLDING
         self._follow(self._rule.open(self._active()))
+
+    def _past(self) -> Past | None:
+        """The round that has just ended, for the planner."""
+        if self._rule is None:
+            return None
+        moves = tuple(self._peers[site].contribution - self._peers[site].start for site in self._members)
+        return Past(self._rule.name, self._events, self._flushes, self._flush_bytes, moves)
 
     def _move(self) -> None:
         """Move the claim to the newest cut, if that is proven."""
@@ -372,7 +391,8 @@ class _Query:
     def _due(self, peer: _Peer) -> int:
         if peer.speak:
             return peer.said
-        return peer.said + self._owner._resend if peer.alive and peer.acked < peer.needed else NEVER
+        again = peer.said + self._owner._resend if peer.alive and peer.acked < peer.needed else NEVER
+        return min(again, peer.answer_at)
 
     # -- orders -----------------------------------------------------------------------------------------------
 
@@ -384,7 +404,7 @@ class _Query:
         return actions
 
     def _word(self, site: str, peer: _Peer, now: int) -> Send:
-        again = not peer.speak
+        again = not peer.speak and peer.acked < peer.needed and now < peer.answer_at
         view = self._views[site]
         zone = b""
         if self._rule is not None and self._state != COLLECTING and peer.acked < (peer.zone_in or peer.order):
@@ -400,7 +420,7 @@ class _Query:
                 quantum=peer.terms.quantum, slack=peer.terms.slack, urgent=int(peer.acked < peer.needed),
             )
         )  # fmt: skip
-        peer.speak, peer.said = False, now
+        peer.speak, peer.said, peer.answer_at = False, now, NEVER
         purpose = Purpose.RESEND if again else Purpose.DATA if zone else Purpose.CONTROL
         self._owner.traffic.add(purpose, len(frame))
         return Send(site, frame, purpose)

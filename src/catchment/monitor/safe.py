@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from catchment.errors import DamagedBytesError, ParameterError, UnknownFormatError
 from catchment.monitor.packing import LARGEST
-from catchment.monitor.vectors import Drift
+from catchment.monitor.vectors import Shift
 from catchment.monitor.zones.inner_product import InnerProductZone
 from catchment.monitor.zones.linear import LinearZone
 from catchment.monitor.zones.quorum import RULES
@@ -37,7 +37,7 @@ class Zone(ABC):
     at_zero: float
 
     @abstractmethod
-    def slack(self, drift: Drift, sites: int, share: float = 1.0) -> float:
+    def slack(self, drift: Shift, sites: int, share: float = 1.0) -> float:
         """Share ζ(X/share), X being the drift times the number of sites."""
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Zone(ABC):
     @abstractmethod
     def _read(cls, reader: Reader, rows: int, width: int) -> Zone: ...
 
-    def follow(self, drift: Drift) -> None:
+    def follow(self, drift: Shift) -> None:
         """Tell a drift what products it must keep for this zone; none, for most."""
         drift.follow(None)
 
@@ -87,7 +87,7 @@ class Linear(Zone):
         self._zone = LinearZone(low, high, start, weights)
         self.at_zero = self._zone.at_zero
 
-    def slack(self, drift: Drift, sites: int, share: float = 1.0) -> float:
+    def slack(self, drift: Shift, sites: int, share: float = 1.0) -> float:
         return self._zone.slack(drift.cells[0], float(sites), share)
 
     def _write(self, writer: Writer) -> None:
@@ -112,7 +112,7 @@ class NearSelfJoin(Zone):
         self._zone = SelfJoinZone(low, high, norms, rule=rule)
         self.at_zero = self._zone.at_zero
 
-    def slack(self, drift: Drift, sites: int, share: float = 1.0) -> float:
+    def slack(self, drift: Shift, sites: int, share: float = 1.0) -> float:
         return self._zone.near_slack(drift.norms, float(sites), share)
 
     def _write(self, writer: Writer) -> None:
@@ -135,10 +135,10 @@ class FullSelfJoin(Zone):
         self._zone = SelfJoinZone.around(low, high, reference, rule=rule)
         self.at_zero = self._zone.at_zero
 
-    def follow(self, drift: Drift) -> None:
+    def follow(self, drift: Shift) -> None:
         drift.follow(self._reference)
 
-    def slack(self, drift: Drift, sites: int, share: float = 1.0) -> float:
+    def slack(self, drift: Shift, sites: int, share: float = 1.0) -> float:
         return self._zone.slack(drift.norms, drift.dots, float(sites), share)
 
     def _write(self, writer: Writer) -> None:
@@ -164,7 +164,7 @@ class Product(Zone):
         self._zone = InnerProductZone.around(low, high, first, second)
         self.at_zero = self._zone.at_zero
 
-    def slack(self, drift: Drift, sites: int, share: float = 1.0) -> float:
+    def slack(self, drift: Shift, sites: int, share: float = 1.0) -> float:
         first, second = np.split(drift.cells.astype(np.float64), 2)
         x, y = first + second, first - second
         return self._zone.slack(

@@ -48,6 +48,7 @@ I64 = NDArray[np.int64]
 LIFE, STATE = "life", "state"
 _FAMILY = 26
 WANT_STATISTIC, WANT_FLUSH = 1, 2
+NEVER = 1 << 60
 _ONE = np.ones(1, dtype=np.int64)
 
 
@@ -138,7 +139,7 @@ class Site:
         if isinstance(event, Arrived):
             self._arrive(event)
         elif isinstance(event, Received):
-            self._receive(event.frame)
+            self._receive(event.frame, now)
         elif isinstance(event, Leave):
             self._leaving = True
             for post in self._posts.values():
@@ -174,12 +175,12 @@ class Site:
             for vector in self._vectors.values():
                 vector.advance(event.time)
 
-    def _receive(self, frame: bytes) -> None:
+    def _receive(self, frame: bytes, now: int) -> None:
         try:
             order = read_frame(frame)
             if not isinstance(order, Order) or order.query not in self._posts:
                 raise DamagedBytesError(f"a {type(order).__name__} that is no order for a query here")
-            self._posts[order.query].obey(order)
+            self._posts[order.query].obey(order, now)
         except BytesError:
             self.refused += 1
 
@@ -224,11 +225,12 @@ class _Post:
         # The register: what was said last, and what must be acknowledged.
         self._seq = self._acked = self._needed = 0
         self._speak = True
-        self._last_said = -(1 << 60)
+        self._answer_at = NEVER
+        self._last_said = -NEVER
 
     # -- what comes in ----------------------------------------------------------------------------------------
 
-    def obey(self, order: Order) -> None:
+    def obey(self, order: Order, now: int) -> None:
         if (order.epoch, order.seq) < (self._epoch, self._order):
             return
         mine = order.incarnation == self._site.incarnation
@@ -240,7 +242,8 @@ class _Post:
         if (order.epoch, order.seq) == (self._epoch, self._order):
             return
         self._epoch, self._order = order.epoch, order.seq
-        self._speak = self._speak or bool(order.urgent)
+        if order.urgent:
+            self._answer_at = min(self._answer_at, now + self._site._resend // 3)  # something else may be said before
         target = order.epoch, order.round, order.step
         if target <= self._at:
             return
@@ -259,7 +262,7 @@ class _Post:
                 self._stand((self._site.position, self._site.time))
                 self._need()
             else:
-                self._guard.hold(Terms(order.quantum, order.slack))
+                self._speak = self._guard.hold(Terms(order.quantum, order.slack)) or self._speak
                 self._guarding, self._level, self._statistic = True, 0, ()
 
     def _guard_for(self, order: Order) -> None:
@@ -330,18 +333,18 @@ class _Post:
         if self._speak:
             return self._last_said
         urgent = self._acked < self._needed or self._pending is not None
-        return self._last_said + (self._site._resend if urgent else self._site._heartbeat)
+        return min(self._answer_at, self._last_said + (self._site._resend if urgent else self._site._heartbeat))
 
     def word(self, now: int) -> list[Action]:
         if now < self.due:
             return []
-        again = not self._speak and (self._acked < self._needed or self._pending is not None)
-        self._speak = False
+        urgent = self._acked < self._needed or self._pending is not None
+        again = not self._speak and urgent and now < self._answer_at
+        self._speak, self._answer_at = False, NEVER
         self._seq += 1
         self._last_said = now
         if self._guarding:
             self._cut = self._site.position, self._site.time
-        urgent = self._acked < self._needed or self._pending is not None
         frame = write_frame(
             Report(
                 query=self._watch.number, epoch=self._at[0], round=self._at[1], step=self._at[2],

@@ -22,7 +22,16 @@ from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import KeyBatch
 from catchment.window.ecm import ECMSketch
 
-__all__ = ["CountVector", "Drift", "SignedVector", "Vector", "WindowCountVector", "WindowVector", "read_change"]
+__all__ = [
+    "CountVector",
+    "Drift",
+    "Shift",
+    "SignedVector",
+    "Vector",
+    "WindowCountVector",
+    "WindowVector",
+    "read_change",
+]
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
@@ -63,11 +72,11 @@ class Vector(ABC):
     def values(self) -> I64:
         """All cells, as an array of its own."""
 
-    def _moved(self) -> None:
+    def _moved(self, events: int) -> None:
         if self.drifts:
             values = self.values()
             for drift in self.drifts:
-                drift.moved_to(values)
+                drift.moved_to(values, events)
 
     @abstractmethod
     def write(self, writer: Writer) -> None: ...
@@ -134,7 +143,7 @@ class CountVector(Vector):
             found = np.flatnonzero(self._keys[place] == hashes)
             each = weights[found] if weights.size > 1 else weights
             self._count += int((self._factors[place[found]] * each).sum())
-        self._moved()
+        self._moved(hashes.size)
 
     def advance(self, time: int) -> None:
         """The whole history does not change with time."""
@@ -169,11 +178,11 @@ class WindowVector(Vector):
         self.sketch.update(
             KeyBatch.of_hashes(hashes), at=times, weights=weights if weights.size > 1 else int(weights[0])
         )
-        self._moved()
+        self._moved(hashes.size)
 
     def advance(self, time: int) -> None:
         self._time = time
-        self._moved()
+        self._moved(0)
 
     @property
     def _now(self) -> int | None:
@@ -213,15 +222,33 @@ class WindowCountVector(WindowVector):
         return np.asarray(answer.value, dtype=np.int64).reshape(1, 1)
 
 
-class Drift:
-    """How far a vector has moved since `base`, with the squared norm of each row and its product with `reference`."""
+class Shift:
+    """A change of a vector, with the squared norm of each row and its product with that row of `reference`."""
+
+    def __init__(self, cells: I64) -> None:
+        self.cells = cells
+        self.reference: I64 = _NOTHING
+        self._measure()
+
+    def _measure(self) -> None:
+        cells = self.cells.astype(np.float64)
+        self.norms: F64 = np.einsum("ij,ij->i", cells, cells)
+        self.dots: F64 = np.zeros(len(cells))
+        if self.reference.size:
+            self.dots = np.einsum("ij,ij->i", cells, self.reference, dtype=np.float64)
+
+    def follow(self, reference: I64 | None) -> None:
+        """From now on keep the products with this."""
+        self.reference = _NOTHING if reference is None else reference
+        self._measure()
+
+
+class Drift(Shift):
+    """How far a vector has moved since `base`, kept up to date; `updates` counts the events that did it."""
 
     def __init__(self, vector: Vector) -> None:
+        super().__init__(np.zeros(vector.shape, dtype=np.int64))
         self._vector = vector
-        self.reference: I64 = _NOTHING
-        self.cells = np.zeros(vector.shape, dtype=np.int64)
-        self.norms = np.zeros(vector.rows)
-        self.dots = np.zeros(vector.rows)
         self.updates = 0
         self.base = vector.values()
         self._noted: list[list[tuple[U64, I64]]] | None = None
@@ -256,22 +283,10 @@ class Drift:
             self._noted = [[] for _ in range(self._vector.streams)]
         self._fresh = 0
 
-    def moved_to(self, values: I64) -> None:
-        """The vector is at these values now; for vectors that do not move key by key."""
-        self.updates += 1
+    def moved_to(self, values: I64, events: int) -> None:
+        """The vector is at these values now, by so many events; for vectors that do not move key by key."""
+        self.updates += events
         self.cells = values - self.base
-        self._measure()
-
-    def _measure(self) -> None:
-        cells = self.cells.astype(np.float64)
-        self.norms = np.einsum("ij,ij->i", cells, cells)
-        self.dots = (
-            np.einsum("ij,ij->i", cells, self.reference) if self.reference.size else np.zeros(self.cells.shape[0])
-        )
-
-    def follow(self, reference: I64 | None) -> None:
-        """From now on keep the products with this."""
-        self.reference = _NOTHING if reference is None else reference
         self._measure()
 
     # -- flushing ---------------------------------------------------------------------------------------------

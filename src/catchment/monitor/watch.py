@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from catchment.answer import Answer
 from catchment.errors import ParameterError
+from catchment.monitor.planner import Past
 from catchment.monitor.regions import ProductBalls, Region, RisesAndFalls, SelfJoinBalls
 from catchment.monitor.rules.base import Guard, Steersman
 from catchment.monitor.rules.registry import guard_of, steersman_of
@@ -111,9 +112,9 @@ class Watch(ABC):
             return relative_band(value, self.sketch_error(), self.theta)
         return crossing(value, self.threshold, self.sketch_error(), self.theta).band
 
-    def steer(self, total: I64, sites: int) -> Steersman:
-        """A rule for a round that begins with this vector at so many sites."""
-        return steersman_of(self.rule, self, total, sites)
+    def steer(self, total: I64, sites: int, past: Past | None = None) -> Steersman:
+        """A rule for a round that begins with this vector at so many sites, after the one that has just ended."""
+        return steersman_of(self.rule, self, total, sites, past)
 
     def guard(self, rule: int, zone: bytes, drift: Drift) -> Guard:
         return guard_of(rule, zone, drift)

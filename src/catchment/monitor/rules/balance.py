@@ -44,8 +44,9 @@ class BalanceGuard(Guard):
     def statistic(self) -> tuple[float, ...]:
         return tuple(self._region.point(self.drift, self._sites).tolist())
 
-    def hold(self, terms: Terms) -> None:
+    def hold(self, terms: Terms) -> bool:
         self._slack = np.array(terms.slack) if terms.slack else np.zeros(self._region.size)
+        return False
 
     def look(self) -> int:
         return int(not self._region.inside(self._region.point(self.drift, self._sites) + self._slack))

@@ -95,8 +95,8 @@ class Guard(ABC):
         """The small vector for the coordinator; from now on the guard counts from here."""
 
     @abstractmethod
-    def hold(self, terms: Terms) -> None:
-        """New terms, counted from the statistic that was given last or from the flush."""
+    def hold(self, terms: Terms) -> bool:
+        """New terms, counted from the statistic that was given last or from the flush; whether to say so at once."""
 
     @abstractmethod
     def look(self) -> int:

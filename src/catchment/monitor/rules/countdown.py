@@ -46,8 +46,9 @@ class CountdownGuard(Guard):
         self._quantum = 0.0
         return (self._start,)
 
-    def hold(self, terms: Terms) -> None:
+    def hold(self, terms: Terms) -> bool:
         self._quantum = terms.quantum
+        return False
 
     def look(self) -> int:
         self._lowest = min(self._lowest, self._slack())
@@ -59,8 +60,10 @@ class CountdownGuard(Guard):
 class CountdownSteersman(Steersman):
     """Adds the levels up, and asks when they are more than the sites are."""
 
-    def __init__(self, name: str, number: int, value: float, band: Band, zone: Zone, sites: int) -> None:
-        self.name, self.number = name, number
+    def __init__(
+        self, name: str, number: int, value: float, band: Band, zone: Zone, sites: int, enough: float = ENOUGH
+    ) -> None:
+        self.name, self.number, self._enough = name, number, enough
         self.value, self.low, self.high = value, band.low, band.high
         self._zone, self._sites = zone, sites
         self._whole = zone.at_zero * sites
@@ -82,7 +85,7 @@ class CountdownSteersman(Steersman):
 
     def weigh(self, sites: Mapping[str, SiteView], asked: tuple[str, ...]) -> Decision:
         left = math.fsum(view.statistic[0] for view in sites.values())
-        if not left > ENOUGH * self._whole:
+        if not left > self._enough * self._whole:
             return Collect(tuple(sites))
         return self._hold(sites, left)
 

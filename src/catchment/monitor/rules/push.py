@@ -43,8 +43,10 @@ class PushGuard(Guard):
     def statistic(self) -> tuple[float, ...]:
         return ()
 
-    def hold(self, terms: Terms) -> None:
+    def hold(self, terms: Terms) -> bool:
+        smaller = terms.quantum < self._budget
         self._budget = terms.quantum
+        return smaller  # nothing can be claimed before all have it
 
     def must_flush(self) -> bool:
         return self._sites * math.sqrt(float(self.drift.norms.sum())) > self._budget

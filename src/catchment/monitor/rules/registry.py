@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import DamagedBytesError, ParameterError, UnknownFormatError
+from catchment.monitor.planner import Past, Plan, plan
 from catchment.monitor.regions import Region, read_region
 from catchment.monitor.rules.balance import BalanceGuard, BalanceSteersman
 from catchment.monitor.rules.base import Guard, Steersman
@@ -43,29 +44,33 @@ class Question(Protocol):
     def sketch_error(self) -> float: ...
 
 
-def steersman_of(rule: str, question: Question, total: I64, sites: int) -> Steersman:
-    """The coordinator's half of a rule, for a round that begins with this vector at so many sites."""
+def steersman_of(rule: str, question: Question, total: I64, sites: int, past: Past | None = None) -> Steersman:
+    """The coordinator's half of a rule, for a round that begins with this vector at so many sites.
+
+    `auto` chooses by the round before.
+    """
     value = question.value(total)
     band = question.band(total, value)
+    zones, regions = question.zones(total, value, band), question.regions(total, band)
+    chosen = plan(zones, sites, past) if rule == "auto" else Plan(rule, 0.0)
+    name = chosen.rule
 
     def around(vector: I64) -> tuple[float, Band, float]:
         value = question.value(vector)
         band = question.band(vector, value)
         return value, band, next(iter(question.zones(vector, value, band).values())).at_zero
 
-    if rule in ("push", "centralise"):
-        return PushSteersman(rule, _PUSH, around, total, sites, budgets=rule == "push")
-    if rule == "relative":
+    if name in ("push", "centralise"):
+        return PushSteersman(name, _PUSH, around, total, sites, budgets=name == "push", settles=rule == "auto")
+    if name == "relative":
         share = drift_share(question.sketch_error(), question.theta)
         return RelativeSteersman(lambda vector: around(vector)[:2], share, total, sites)
-    zones, regions = question.zones(total, value, band), question.regions(total, band)
-    if rule in regions:
-        return BalanceSteersman(rule, _BALANCE, value, band, regions[rule], sites)
-    name = next(iter(zones)) if rule == "auto" else rule
+    if name in regions:
+        return BalanceSteersman(name, _BALANCE, value, band, regions[name], sites)
     if name not in zones:
         known = ", ".join(["auto", "push", "centralise", *zones, *regions])
         raise ParameterError(f"rule={rule!r}", f"there are {known} for this quantity")
-    return CountdownSteersman(name, _COUNTDOWN, value, band, zones[name], sites)
+    return CountdownSteersman(name, _COUNTDOWN, value, band, zones[name], sites, chosen.enough)
 
 
 def guard_of(rule: int, zone: bytes, drift: Drift) -> Guard:

@@ -36,8 +36,9 @@ class RelativeGuard(Guard):
     def statistic(self) -> tuple[float, ...]:
         return ()
 
-    def hold(self, terms: Terms) -> None:
+    def hold(self, terms: Terms) -> bool:
         self._share = terms.quantum
+        return False
 
     def must_flush(self) -> bool:
         drift = self.drift
