@@ -31,9 +31,8 @@ def persist_then_tell(machine: Puppet, event: Any, _now: int) -> list[Action]:
     return [said] if machine.count % 3 == 0 else [Persist("count", b"%d" % machine.count), said, said]
 
 
-@settings(max_examples=40)
-@given(st.integers(0, 10**6))
-def test_nothing_is_said_before_it_is_durable(seed: int) -> None:
+def said_and_lost(seed: int) -> tuple[int, int]:
+    """How often b was told a number that was durable, always if at all, and how many blobs were lost in crashes."""
     durable = 0
 
     def check(network: Network) -> None:
@@ -45,7 +44,7 @@ def test_nothing_is_said_before_it_is_durable(seed: int) -> None:
             assert number <= durable + (number % 3 == 0)
             network.claims += 1
 
-    mix = Faults.random(seed, chance=1.0, without=["rollback", "join", "leave", "partition"])
+    mix = Faults.random(seed, chance=1.0, without=["rollback"])
     stage = Stage(
         {"a": persist_then_tell, "b": nothing},
         feeds={"a": every(10, 400)},
@@ -55,8 +54,13 @@ def test_nothing_is_said_before_it_is_durable(seed: int) -> None:
         until=6000,
     )
     stage.network.play()
-    assert stage.network.struck["unflushed"] > 0
-    assert stage.network.claims > 0
+    return stage.network.claims, stage.network.struck["unflushed"]
+
+
+def test_nothing_is_said_before_it_is_durable() -> None:
+    said, lost = zip(*map(said_and_lost, range(60)), strict=True)
+    assert sum(said) > 500
+    assert sum(lost) > 100
 
 
 def test_what_is_said_later_does_not_overtake_what_waits_for_the_disk() -> None:
