@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment.errors import ParameterError, SimulationError
-from catchment.monitor.machine import Send
+from catchment.monitor.machine import Action, Send
 from catchment.testing.faults import STRIKES, Faults
 from catchment.testing.host import Node
 from catchment.testing.network import Network
@@ -130,6 +130,7 @@ def test_a_full_path_drops_what_is_over() -> None:
     # A message is on its way for 100 ms: so many at most arrive in any 100.
     assert all(later - first >= 100 for first, later in zip(arrivals, arrivals[3:], strict=False))
     assert stage.network.delivered + stage.network.struck["capacity"] == 300
+    assert stage.network.delivered > 60
 
 
 def test_a_clogged_path_loses_nothing_and_keeps_the_order() -> None:
@@ -198,6 +199,37 @@ def test_partitions_have_their_shape_and_last(mode: str, one_way: float) -> None
     assert (stage.network.struck["one-way"] > 0) == bool(one_way)
 
 
+def test_a_partition_loses_what_is_on_its_way() -> None:
+    faults = Faults(delay_min=100, feed_mean=0.0)
+    stage = Stage({"a": tell("b"), "b": nothing}, feeds={"a": every(10, 20)}, faults=faults)
+    stage.network.at(150, lambda network: network.cut(["a"], ["b"]))
+    stage.network.play()
+    assert [int(frame) for frame in stage.frames("b")] == list(range(5))
+    assert stage.network.struck["cut"] == 15
+
+
+@pytest.mark.parametrize("one_way", [0.0, 1.0])
+def test_by_chance_too_one_direction_stays_open_or_none(one_way: float) -> None:
+    acts = {"a": tell("b"), "b": tell("a")}
+    faults = Faults(partition="split", partition_one_way=one_way, partition_every=0, partition_mean=10**6, feed_mean=0)
+    for seed in range(6):
+        stage = Stage(acts, feeds={"a": every(10, 100), "b": every(10, 100)}, faults=faults, seed=seed)
+        stage.network.run(2000)
+        heard = sorted(len(stage.frames(name)) for name in "ab")
+        assert heard[0] < 10
+        assert (heard[1] == 100) == bool(one_way)
+
+
+def test_the_hash_is_of_the_whole_trace_however_much_is_kept() -> None:
+    few = Stage({"a": nothing}, feeds={"a": every(1, 20_000)}, faults=Faults(feed_mean=0.0))
+    many = Stage({"a": nothing}, feeds={"a": every(1, 20_000)}, faults=Faults(feed_mean=0.0))
+    many.network.keep_trace()
+    for stage in (few, many):
+        stage.network.play()
+    assert few.network.trace_hash == many.network.trace_hash
+    assert len(few.network.trace()) < 5000 < len(many.network.trace())
+
+
 # -- the end of faults ----------------------------------------------------------------------------------------
 
 
@@ -219,6 +251,31 @@ def test_after_heal_nothing_strikes_any_more(seed: int) -> None:
     assert lives == [network.life(name) for name in network.names]
     assert network.healed_at is not None
     assert network.delivered > network.healed_at[1]
+
+
+def test_heal_frees_what_is_clogged_and_lets_a_clock_that_stood_still_run_on() -> None:
+    woken: list[int] = []
+
+    def wake(machine: Puppet, _event: Any, now: int) -> list[Action]:
+        machine.due = now + 100
+        woken.append(stage.network.time)
+        return []
+
+    stage = Stage({"a": tell("b"), "b": nothing, "c": wake}, feeds={"a": every(10, 50)}, due=0, until=2000)
+    stage.network.run(300)
+    stage.network.jump("c", 50_000)
+    stage.network.run(310)
+    stage.network.jump("c", -50_000)
+    stage.network.clog("b", 10**6)
+    stage.network.run(1000)
+    assert max(woken) < 320
+    heard = len(stage.frames("b"))
+    assert heard < 50
+    stage.network.heal()
+    stage.network.run(1001)
+    assert len(stage.frames("b")) == 50
+    stage.network.run(2000)
+    assert len([time for time in woken if time > 1000]) >= 9
 
 
 def test_settle_counts_messages_and_gives_up() -> None:

@@ -192,7 +192,8 @@ def test_without_skew_a_clock_shows_virtual_time() -> None:
 @given(st.integers(0, 10**6))
 def test_a_clock_never_runs_backwards_within_a_life_however_it_jumps(seed: int) -> None:
     faults = Faults(skew=0.3, offset=1000, jump_every=200, jump=3000, crash=0.02)
-    stage = Stage({"a": wake_every(50)}, faults=faults, seed=seed, due=0, until=20_000)
+    # Ticks come when the clock has moved on; batches come at any time.
+    stage = Stage({"a": wake_every(50)}, feeds={"a": every(30, 600)}, faults=faults, seed=seed, due=0, until=20_000)
     stage.network.play()
     for _, events in itertools.groupby(stage.logs["a"], key=lambda entry: entry[0]):
         shown = [now for _, _, now in events]
@@ -214,6 +215,15 @@ def test_a_jump_ahead_brings_the_tick_at_once_and_one_back_makes_time_stand_stil
     assert len(stage.logs["a"]) == 2
     network.run(4200)
     assert [now for _, _, now in stage.logs["a"]][2:] == [6101]
+
+
+def test_a_tick_that_is_put_off_does_not_come_early() -> None:
+    stage = Stage({"a": wake_every(100)}, feeds={"a": every(60, 20)}, faults=Faults(feed_mean=0.0), due=0, until=3000)
+    stage.network.play()
+    events = [(event, now) for _, event, now in stage.logs["a"]]
+    early = [now for (_, before), (event, now) in itertools.pairwise(events) if event == Tick() and now < before + 100]
+    assert early == []
+    assert sum(event == Tick() for event, _ in events) > 15
 
 
 def test_a_machine_that_is_always_due_does_not_stop_time() -> None:
@@ -287,6 +297,15 @@ def test_a_node_joins_late_and_another_leaves_with_a_farewell() -> None:
     assert network.machine("a") is None
     assert (network.struck["join"], network.struck["leave"]) == (1, 1)
     assert len([event for _, event, _ in stage.logs["b"] if event.sender == "c"]) == 10
+
+
+def test_a_node_that_is_leaving_takes_nothing_any_more() -> None:
+    acts: dict[str, Act] = {"a": lambda *_: [Persist("x", b"1")], "b": tell("a")}
+    faults = Faults(flush_min=200, feed_mean=0.0)
+    stage = Stage(acts, feeds={"b": every(10, 50)}, faults=faults, a={"leaves": 205, "farewell": "farewell"})
+    stage.network.play()
+    assert max(now for _, _, now in stage.logs["a"]) == 205
+    assert stage.network.struck["down"] == 50 - len(stage.frames("a")) > 25
 
 
 def test_the_coordinator_neither_joins_late_nor_leaves_by_chance() -> None:
