@@ -310,8 +310,7 @@ class Network(Links):
     def _hand_over(self, host: Host, life: int, event: Any) -> None:
         if host.life == life and host.machine is not None and not host.leaving and self._feeding:
             self._handle(host, event, "feed", host.name, 0, 0)
-            if host.life == life:
-                self._draw_batch(host)
+            self._draw_batch(host)
 
     def _draw_batch(self, host: Host) -> None:
         batch = None if host.feed is None else next(host.feed, None)
