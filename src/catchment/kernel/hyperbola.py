@@ -42,11 +42,15 @@ def nearest_on_hyperbola(p: float, r: float, tau: float) -> float:
     for _ in range(_STEPS):
         u2 = v * v + tau
         u = math.sqrt(u2)
-        step = (2.0 * v - p * v / u - r) / (2.0 - p * tau / (u * u2))
+        slope = 2.0 - p * tau / (u * u2)
+        step = (2.0 * v - p * v / u - r) / slope
+        # At p = 2 sqrt(tau) and r near 0 the root is flat, and what is left of it is rounding: v is as good as it gets.
+        if slope <= 0.0 or step >= v > 0.0:
+            break
         v -= step
         if abs(step) <= _CLOSE * v:
             break
-    return max(v, 0.0)
+    return v
 
 
 @kernel
