@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from catchment.kernel.hyperbola import nearest_on_hyperbola, signed_hyperbola_distances
+from catchment.kernel.hyperbola import nearest_on_hyperbola
 
 
 def _distance(p: float, r: float, tau: float, v: float) -> float:
@@ -19,19 +19,22 @@ def _searched(p: float, r: float, tau: float) -> float:
     root = math.sqrt(tau)
     reach = math.asinh((abs(p) + r) / root) + 1.0
     low, high = -reach, reach
-    for _ in range(12):
-        t = np.linspace(low, high, 4001)
+    for _ in range(16):
+        t = np.linspace(low, high, 401)
         distances = np.hypot(p - root * np.cosh(t), r - root * np.sinh(t))
         best = int(np.argmin(distances))
-        low, high = t[max(best - 2, 0)], t[min(best + 2, 4000)]
+        low, high = t[max(best - 2, 0)], t[min(best + 2, 400)]
     return float(distances.min())
 
 
 def test_the_nearest_point_is_the_nearest() -> None:
     rng = np.random.default_rng(1)
-    for _ in range(1500):
+    for _ in range(600):
         tau = float(rng.lognormal(0, 3))
-        p, r = rng.normal() * math.sqrt(tau) * rng.lognormal(0, 2), abs(rng.normal()) * math.sqrt(tau) * rng.lognormal(0, 2)
+        p, r = (
+            rng.normal() * math.sqrt(tau) * rng.lognormal(0, 2),
+            abs(rng.normal()) * math.sqrt(tau) * rng.lognormal(0, 2),
+        )
         v = nearest_on_hyperbola(p, r, tau)
         assert v >= 0
         expected = _searched(p, r, tau)
@@ -41,19 +44,29 @@ def test_the_nearest_point_is_the_nearest() -> None:
 @pytest.mark.parametrize("tau", [1e-12, 1.0, 1e14])
 @pytest.mark.parametrize(
     ("p", "r"),
-    [(0, 0), (1, 0), (2, 0), (2.0000001, 0), (1.9999999, 1e-9), (2, 1e-12), (2, 1e-100), (5, 1e-300), (-3, 0), (-3, 1e-9)]
-    + [(0, 1), (1, 1e8), (1e8, 1), (1e8, 1e8), (-1e8, 1e8), (-1e8, 1e-8), (math.sqrt(2), 1), (1e8, 0)],
+    [
+        (0, 0),
+        (1, 0),
+        (2, 0),
+        (2.0000001, 0),
+        (1.9999999, 1e-9),
+        (2, 1e-12),
+        (2, 1e-100),
+        (5, 1e-300),
+        (-3, 0),
+        (-3, 1e-9),
+        (0, 1),
+        (1, 1e8),
+        (1e8, 1),
+        (1e8, 1e8),
+        (-1e8, 1e8),
+        (-1e8, 1e-8),
+        (math.sqrt(2), 1),
+        (1e8, 0),
+    ],
 )
 def test_corners_on_axes_edges_and_far_away(p: float, r: float, tau: float) -> None:
     root = math.sqrt(tau)
     v = nearest_on_hyperbola(p * root, r * root, tau)
     expected = _searched(p * root, r * root, tau)
     assert _distance(p * root, r * root, tau, v) == pytest.approx(expected, rel=1e-9, abs=1e-6 * root)
-
-
-def test_the_sign_says_inside_and_an_edge_is_0() -> None:
-    p, r = np.array([5.0, 1.0, -5.0, math.sqrt(13.0)]), np.array([1.0, 5.0, 1.0, 3.0])
-    out = np.empty(4)
-    signed_hyperbola_distances(p, r, 4.0, out)
-    assert np.sign(out[:3]).tolist() == [1, -1, -1]
-    assert out[3] == pytest.approx(0, abs=1e-12)

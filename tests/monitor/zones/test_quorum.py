@@ -28,9 +28,8 @@ def _by_definition(weights: F64, rows: F64, need: int, *, cheap: bool) -> float:
     lengths = [math.sqrt(sum(weights[i] ** 2 for i in chosen_rows)) for chosen_rows in chosen]
     if cheap:
         lengths = [max(lengths)] * len(chosen)
-    return min(
-        sum(weights[i] * rows[i] for i in some) / length for some, length in zip(chosen, lengths, strict=True)
-    )
+    sums = [sum(weights[i] * rows[i] for i in some) for some in chosen]
+    return float(min(total / length for total, length in zip(sums, lengths, strict=True)))
 
 
 @pytest.mark.parametrize("cheap", [False, True])

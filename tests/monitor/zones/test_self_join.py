@@ -135,7 +135,7 @@ def test_thresholds_that_are_not_around_the_reference_are_refused(low: float, hi
 
 
 def test_the_drifts_of_real_sketches_keep_the_estimate_within() -> None:
-    """k sites add events; while their slacks add up to something, the median of the summed cells' squares is within."""
+    """Sites add events; while their slacks add up to something, the median of the summed cells' squares is within."""
     rng = np.random.default_rng(5)
     sites, depth, width = 4, 5, 64
     rows = draws(9, depth)

@@ -69,7 +69,7 @@ def test_a_scale_is_a_longer_drift_and_a_share_the_perspective(name: str) -> Non
         np.testing.assert_allclose(case.slacks(drifts, 8.0, 0.25), shared, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("depth", [1, 5])
 @pytest.mark.parametrize("name", CASES)
 def test_sites_with_a_share_and_a_balance_with_the_rest_are_safe_together(name: str, depth: int) -> None:
     for rng, case in _cases(name, depth):

@@ -28,15 +28,15 @@ class Case:
     at_zero: float
     outside: Callable[[F64], F64]
     """By how much the estimates of vectors are out of their thresholds, relatively; at most 0 within."""
-    eikonal: bool = True
 
     def drifts(self, rng: Rng, count: int) -> F64:
         """Noise, steps along and against the reference, and single rows, of many sizes."""
         shape = (count, *self.reference.shape)
         parts = (count, *self.reference.shape[:-1], 1)
         along = rng.normal(size=parts) * (rng.random(parts) < 0.6) * self.reference
-        noise = rng.normal(size=shape) * (rng.random(parts) < 0.6) * rng.exponential(2.0, (count, *[1] * (len(shape) - 1)))
-        return along + noise * (1 + np.abs(self.reference).mean())
+        sizes = rng.exponential(2.0 * (1 + np.abs(self.reference).mean()), (count, *[1] * (len(shape) - 1)))
+        noise = rng.normal(size=shape) * (rng.random(parts) < 0.6) * sizes
+        return np.asarray(along + noise)
 
 
 def self_join(
@@ -58,9 +58,9 @@ def self_join(
     def outside(vectors: F64) -> F64:
         squares = (vectors**2).sum(axis=-1)
         found = np.median(squares, axis=-1) if rule == "median" else squares.min(axis=-1)
-        return np.maximum(found - high, low - found) / estimate
+        return np.asarray(np.maximum(found - high, low - found) / estimate)
 
-    return Case(reference, slacks, zone.at_zero, outside, eikonal=not cheap)
+    return Case(reference, slacks, zone.at_zero, outside)
 
 
 def inner_product(rng: Rng, depth: int, *, sign: int = 1, cheap: bool = False, side: str = "both") -> Case:
@@ -87,9 +87,9 @@ def inner_product(rng: Rng, depth: int, *, sign: int = 1, cheap: bool = False, s
 
     def outside(vectors: F64) -> F64:
         found = np.median((vectors[:, 0] * vectors[:, 1]).sum(axis=-1), axis=-1)
-        return np.maximum(found - high, low - found) / size
+        return np.asarray(np.maximum(found - high, low - found) / size)
 
-    return Case(reference, slacks, zone.at_zero, outside, eikonal=not cheap)
+    return Case(reference, slacks, zone.at_zero, outside)
 
 
 def linear(rng: Rng, depth: int) -> Case:
@@ -101,7 +101,7 @@ def linear(rng: Rng, depth: int) -> Case:
 
     def outside(vectors: F64) -> F64:
         found = vectors @ forms.T
-        return np.maximum(found - high, low - found).max(axis=1)
+        return np.asarray(np.maximum(found - high, low - found).max(axis=1))
 
     return Case(reference, lambda d, scale, share: zone.slacks(d, scale, share), zone.at_zero, outside)
 
@@ -119,7 +119,7 @@ def item(rng: Rng, depth: int, *, frequent: bool) -> Case:
 
     def outside(vectors: F64) -> F64:
         least = vectors.min(axis=-1)
-        return ((1 - theta) * 100.0 - least if frequent else least - (1 + theta) * 100.0) / 100.0
+        return np.asarray(((1 - theta) * 100.0 - least if frequent else least - (1 + theta) * 100.0) / 100.0)
 
     return Case(reference, slacks, float(slacks(np.zeros((1, depth)), 1.0, 1.0)[0]), outside)
 
@@ -138,7 +138,15 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     **_self_joins(),
     **{
         f"inner product {sign:+d} {side}": (inner_product, {"sign": sign, "side": side})
-        for sign, side in ((-1, "both"), (-1, "upper"), (-1, "lower"), (0, "both"), (1, "both"), (1, "upper"), (1, "lower"))
+        for sign, side in (
+            (-1, "both"),
+            (-1, "upper"),
+            (-1, "lower"),
+            (0, "both"),
+            (1, "both"),
+            (1, "upper"),
+            (1, "lower"),
+        )
     },
     "inner product cheap": (inner_product, {"cheap": True}),
     "linear": (linear, {}),
