@@ -10,6 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from catchment.errors import ParameterError
+from catchment.kernel.fast_ams import add_signed_tracked
+from catchment.kernel.hashing import draws
 from catchment.monitor.zones.inner_product import InnerProductZone
 
 F64 = NDArray[np.float64]
@@ -128,6 +130,37 @@ def test_opposite_streams_have_a_sum_that_points_nowhere() -> None:
     assert (slacks >= 0).sum() > 50
 
 
+def test_the_drifts_of_real_sketches_keep_the_estimate_within() -> None:
+    """Two streams at four sites, each site with a drift of the sum and one of the difference."""
+    rng = np.random.default_rng(8)
+    sites, depth, width = 4, 5, 64
+    rows, none, one = draws(9, depth), np.zeros((0, 0), dtype=np.int64), np.ones(1, dtype=np.int64)
+    first, second = np.zeros((2, depth, width), dtype=np.int64)
+    for cells in (first, second):
+        batch = rng.zipf(1.3, 4000).astype(np.uint64)
+        add_signed_tracked(none, rows, batch, one, cells, none, np.zeros(depth), np.zeros(depth))
+    q = float(np.median((first * second).sum(axis=1)))
+    zone = InnerProductZone.around(0.8 * q, 1.25 * q, first, second)
+    cells = np.stack([first, second])
+    drifts = np.zeros((sites, 2, depth, width), dtype=np.int64)
+    norms2, dots = np.zeros((2, sites, 2, depth))
+    looks = 0
+    while True:
+        site, stream = int(rng.integers(sites)), int(rng.integers(2))
+        batch = rng.zipf(1.3, 20).astype(np.uint64)
+        for part, reference, weight in ((0, first + second, one), (1, first - second, one - 2 * stream)):
+            where = drifts[site, part], reference, norms2[site, part], dots[site, part]
+            add_signed_tracked(cells[stream] if part == 0 else none, rows, batch, weight, *where)
+        slacks = [zone.slack(norms2[j, 0], dots[j, 0], norms2[j, 1], dots[j, 1], scale=sites) for j in range(sites)]
+        estimate = float(np.median((cells[0] * cells[1]).sum(axis=1)))
+        if sum(slacks) < 0:
+            break
+        looks += 1
+        assert 0.8 * q <= estimate <= 1.25 * q
+    assert looks > 10
+    assert estimate > 1.15 * q  # and it did not give up early
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -135,6 +168,7 @@ def test_opposite_streams_have_a_sum_that_points_nowhere() -> None:
         (1.0, 2.0, [1.0], [1.0]),
         (-1.0, 1.0, [1.0, 1.0], [1.0]),
         (-1.0, 1.0, [math.nan], [1.0]),
+        (-1.0, 1.0, [-1.0], [1.0]),
         (-1.0, 1.0, [], []),
     ],
 )

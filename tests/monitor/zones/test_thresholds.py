@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from catchment.errors import ParameterError
+from catchment.monitor.zones.geometric import BallZone
+from catchment.monitor.zones.inner_product import InnerProductZone
+from catchment.monitor.zones.linear import LinearZone
+from catchment.monitor.zones.minimum import MinimumZone
+from catchment.monitor.zones.self_join import SelfJoinZone
 from catchment.monitor.zones.thresholds import (
     Band,
     absolute_band,
+    checked_ends,
     crossing,
     drift_share,
     must_flush,
@@ -61,6 +68,23 @@ def test_a_value_that_is_no_number_is_refused(value: float) -> None:
     for band in (relative_band, absolute_band, crossing):
         with pytest.raises(ParameterError, match="finite"):
             band(value, 0.1, 0.2)
+
+
+@pytest.mark.parametrize(("low", "high"), [(2.0, 1.0), (math.nan, 1.0), (0.0, math.nan)])
+def test_ends_between_which_nothing_lies_are_refused_by_every_zone(low: float, high: float) -> None:
+    builders: list[Callable[[], object]] = [
+        lambda: checked_ends(low, high),
+        lambda: SelfJoinZone(low, high, [1.0]),
+        lambda: InnerProductZone(low, high, [1.0], [1.0]),
+        lambda: MinimumZone(low, high, [1.0]),
+        lambda: LinearZone(low, high, [0.5]),
+        lambda: BallZone.self_join(low, high, [1.0]),
+        lambda: BallZone.range(low, high, [0.5], [1.0]),
+        lambda: BallZone.inner_product(low, high, [0.5], [1.0], [1.0]),
+    ]
+    for build in builders:
+        with pytest.raises(ParameterError):
+            build()
 
 
 def test_a_floor_below_0_is_refused() -> None:

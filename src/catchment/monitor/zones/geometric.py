@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from catchment.errors import ParameterError
 from catchment.kernel.hyperbola import squares_to_products
+from catchment.monitor.zones.thresholds import checked_ends
 
 __all__ = ["BallZone", "distance_to_median", "distance_to_median_bilinear", "distance_to_median_linear"]
 
@@ -130,6 +131,7 @@ class BallZone:
     @classmethod
     def self_join(cls, low: float, high: float, norms: Any) -> Self:
         """|E_i| of each row; low <= 0 is no threshold, as a square is never below it."""
+        low, high = checked_ends(low, high)
         e = _vector("norms", norms)
         if high < 0:
             raise ParameterError(f"high={high!r}", "a self-join is never negative: give a high of at least 0")
@@ -171,6 +173,7 @@ def _vector(name: str, values: Any) -> F64:
 
 
 def _ends(low: float, high: float, products: F64) -> list[tuple[F64, float]]:
+    low, high = checked_ends(low, high)
     ends = [(products, high)] if high < math.inf else []
     return ends + ([(-products, -low)] if low > -math.inf else [])
 

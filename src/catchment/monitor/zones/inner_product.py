@@ -33,6 +33,7 @@ from catchment.errors import ParameterError
 from catchment.kernel.hyperbola import nearest_on_hyperbola
 from catchment.kernel.slacks import half_product_rows
 from catchment.monitor.zones.quorum import Quorum, Sides, rows_needed
+from catchment.monitor.zones.thresholds import checked_ends
 
 __all__ = ["InnerProductZone"]
 
@@ -72,9 +73,10 @@ class InnerProductZone:
     def __init__(
         self, low: float, high: float, sum_norms: Any, difference_norms: Any, *, cheap: bool | None = None
     ) -> None:
-        self.low, self.high = float(low), float(high)
+        self.low, self.high = checked_ends(low, high)
         sums, differences = (np.array(norms, dtype=np.float64) for norms in (sum_norms, difference_norms))
-        if sums.ndim != 1 or sums.shape != differences.shape or not np.isfinite(sums + differences).all():
+        lengths = np.concatenate([sums.reshape(-1), differences.reshape(-1)])
+        if sums.ndim != 1 or sums.shape != differences.shape or not (np.isfinite(lengths) & (lengths >= 0)).all():
             raise ParameterError(
                 f"norms of shapes {sums.shape} and {differences.shape}", "give one finite length for each row of each"
             )

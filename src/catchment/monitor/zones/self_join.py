@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from catchment.errors import ParameterError
 from catchment.kernel.slacks import self_join_rows
 from catchment.monitor.zones.quorum import Quorum, Sides, rows_needed
+from catchment.monitor.zones.thresholds import checked_ends
 
 __all__ = ["SelfJoinZone"]
 
@@ -67,7 +68,8 @@ class SelfJoinZone:
     """
 
     def __init__(self, low: float, high: float, norms: Any, *, rule: str = "median", cheap: bool | None = None) -> None:
-        self.low, self.high, self.rule = float(low), float(high), rule
+        self.low, self.high = checked_ends(low, high)
+        self.rule = rule
         self.norms = np.array(norms, dtype=np.float64)
         if self.norms.ndim != 1 or not (np.isfinite(self.norms).all() and (self.norms >= 0).all()):
             raise ParameterError(f"norms={norms!r}", "give the length of each row of the reference")
