@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from catchment.kernel.compile import kernel
 
-__all__ = ["nearest_on_hyperbola", "signed_hyperbola_distances"]
+__all__ = ["nearest_on_hyperbola", "squares_to_products"]
 
 F64 = NDArray[np.float64]
 
@@ -42,17 +42,31 @@ def nearest_on_hyperbola(p: float, r: float, tau: float) -> float:
     for _ in range(_STEPS):
         u2 = v * v + tau
         u = math.sqrt(u2)
-        step = (2.0 * v - p * v / u - r) / (2.0 - p * tau / (u * u2))
+        slope = 2.0 - (p / u) * (tau / u2)
+        step = (2.0 * v - p * v / u - r) / slope
+        # At p = 2 sqrt(tau) and r near 0 the root is flat, and what is left of it is rounding: v is as good as it gets.
+        if slope <= 0.0 or step >= v > 0.0:
+            break
         v -= step
         if abs(step) <= _CLOSE * v:
             break
-    return max(v, 0.0)
+    return v
 
 
 @kernel
-def signed_hyperbola_distances(p: F64, r: F64, tau: float, out: F64) -> None:
-    """The distance of each (p, r) from the branch; positive inside, where p >= sqrt(r² + tau)."""
-    for i in range(p.size):
-        v = nearest_on_hyperbola(p[i], r[i], tau)
-        distance = math.hypot(p[i] - math.sqrt(v * v + tau), r[i] - v)
-        out[i] = distance if p[i] >= math.sqrt(r[i] * r[i] + tau) else -distance
+def squares_to_products(alpha: F64, beta: F64, tau: F64, out: F64) -> None:
+    """The squared distance of each (α, β) from {(a, b) : ab >= τ}, a τ of any sign."""
+    for i in range(alpha.size):
+        a, b, t = alpha[i], beta[i], tau[i]
+        if a * b >= t:
+            out[i] = 0.0
+        elif t == 0.0:
+            out[i] = min(a * a, b * b)
+        else:
+            # Below 0 the point is inside one of the branches of a(-b) >= -τ. Above 0 it is between two branches,
+            # mirrors of each other, and nearer to the one on its side of a + b = 0.
+            if t < 0.0:
+                b, t = -b, -t
+            p, r = 0.5 * abs(a + b), 0.5 * abs(a - b)
+            v = nearest_on_hyperbola(p, r, t)
+            out[i] = 2.0 * ((p - math.sqrt(v * v + t)) ** 2 + (r - v) ** 2)

@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import ParameterError
-from catchment.kernel.hyperbola import nearest_on_hyperbola
+from catchment.kernel.hyperbola import squares_to_products
+from catchment.monitor.zones.thresholds import checked_ends
 
 __all__ = ["BallZone", "distance_to_median", "distance_to_median_bilinear", "distance_to_median_linear"]
 
@@ -73,23 +74,10 @@ def distance_to_median_bilinear(center: Any, other: Any, a: Any, b: Any, g: Any,
     >>> distance_to_median_bilinear([0.0], [0.0], [0.0], [0.0], [0.0], 2.0)
     2.0
     """
-    rows = zip(*map(_floats, (center, other, a, b, g)), strict=True)
-    return _distance([_square_to_product(c + y, d + x, threshold + x * y - z) for c, d, x, y, z in rows])
-
-
-def _square_to_product(alpha: float, beta: float, tau: float) -> float:
-    """The squared distance of (α, β) from {pq >= τ}."""
-    if alpha * beta >= tau:
-        return 0.0
-    if tau == 0:
-        return min(alpha * alpha, beta * beta)
-    # Below 0 the point is inside one of the branches of p(-q) >= -τ. Above 0 it is between two branches, each the
-    # mirror of the other, and nearer to the one on its side of p + q = 0.
-    if tau < 0:
-        beta, tau = -beta, -tau
-    half, across = 0.5 * abs(alpha + beta), 0.5 * abs(alpha - beta)
-    v = nearest_on_hyperbola(half, across, tau)
-    return 2.0 * ((half - math.sqrt(v * v + tau)) ** 2 + (across - v) ** 2)
+    c, d, x, y, z = (np.asarray(values, dtype=np.float64) for values in (center, other, a, b, g))
+    squares = np.empty(c.size)
+    squares_to_products(c + y, d + x, threshold + (x * y - z), squares)
+    return _distance(squares.tolist())
 
 
 def _distance(squares: list[float]) -> float:
@@ -97,6 +85,8 @@ def _distance(squares: list[float]) -> float:
 
 
 def _floats(values: Any) -> list[float]:
+    if isinstance(values, list):
+        return values
     numbers: list[float] = np.asarray(values, dtype=np.float64).tolist()
     return numbers
 
@@ -141,6 +131,7 @@ class BallZone:
     @classmethod
     def self_join(cls, low: float, high: float, norms: Any) -> Self:
         """|E_i| of each row; low <= 0 is no threshold, as a square is never below it."""
+        low, high = checked_ends(low, high)
         e = _vector("norms", norms)
         if high < 0:
             raise ParameterError(f"high={high!r}", "a self-join is never negative: give a high of at least 0")
@@ -182,16 +173,19 @@ def _vector(name: str, values: Any) -> F64:
 
 
 def _ends(low: float, high: float, products: F64) -> list[tuple[F64, float]]:
+    low, high = checked_ends(low, high)
     ends = [(products, high)] if high < math.inf else []
     return ends + ([(-products, -low)] if low > -math.inf else [])
 
 
 def _shifted(a: F64, threshold: float) -> _Condition:
-    return _Condition(lambda u: a + u, lambda u: distance_to_median(u, a, threshold), threshold)
+    kept = a.tolist()
+    return _Condition(lambda u: a + u, lambda u: distance_to_median(u, kept, threshold), threshold)
 
 
 def _sloped(a: F64, b: F64, threshold: float) -> _Condition:
-    return _Condition(lambda u: a + b * u, lambda u: distance_to_median_linear(u, a, b, threshold), threshold)
+    kept, slopes = a.tolist(), b.tolist()
+    return _Condition(lambda u: a + b * u, lambda u: distance_to_median_linear(u, kept, slopes, threshold), threshold)
 
 
 def _crossed(g: F64, first: F64, second: F64, threshold: float) -> _Condition:

@@ -30,12 +30,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import ParameterError
-from catchment.kernel.hyperbola import nearest_on_hyperbola, signed_hyperbola_distances
+from catchment.kernel.hyperbola import nearest_on_hyperbola
+from catchment.kernel.slacks import half_product_rows
 from catchment.monitor.zones.quorum import Quorum, Sides, rows_needed
+from catchment.monitor.zones.thresholds import checked_ends
 
 __all__ = ["InnerProductZone"]
 
 F64 = NDArray[np.float64]
+_Measures = tuple[F64, F64]
+"""|D_i|² and D_i . E_i of each row of a drift."""
 
 _HALF_ROOT = math.sqrt(0.5)
 
@@ -69,18 +73,21 @@ class InnerProductZone:
     def __init__(
         self, low: float, high: float, sum_norms: Any, difference_norms: Any, *, cheap: bool | None = None
     ) -> None:
-        self.low, self.high = float(low), float(high)
+        self.low, self.high = checked_ends(low, high)
         sums, differences = (np.array(norms, dtype=np.float64) for norms in (sum_norms, difference_norms))
-        if sums.ndim != 1 or sums.shape != differences.shape or not np.isfinite(sums + differences).all():
+        lengths = np.concatenate([sums.reshape(-1), differences.reshape(-1)])
+        if sums.ndim != 1 or sums.shape != differences.shape or not (np.isfinite(lengths) & (lengths >= 0)).all():
             raise ParameterError(
                 f"norms of shapes {sums.shape} and {differences.shape}", "give one finite length for each row of each"
             )
         need_high, need_low = rows_needed("median", sums.size)
-        self._sum, self._difference = _Polar(sums), _Polar(differences)
-        self._lower = _HalfProduct(4 * self.low, sums, differences) if self.low > -math.inf else None
-        self._upper = _HalfProduct(-4 * self.high, differences, sums) if self.high < math.inf else None
-        needs = [(self._lower, need_high), (self._upper, need_low)]
-        self._sides = Sides([Quorum(side.at_zero, need, cheap=cheap) for side, need in needs if side is not None])
+        self._halves = []
+        if self.low > -math.inf:
+            self._halves.append(_Half(4 * self.low, sums, differences, need_high, swapped=False))
+        if self.high < math.inf:
+            self._halves.append(_Half(-4 * self.high, differences, sums, need_low, swapped=True))
+        self._sides = Sides([Quorum(half.at_zero, half.need, cheap=cheap) for half in self._halves])
+        self._width = len(self._halves) * sums.size
 
     @classmethod
     def around(cls, low: float, high: float, first: Any, second: Any, *, cheap: bool | None = None) -> Self:
@@ -106,7 +113,9 @@ class InnerProductZone:
         share: float = 1.0,
     ) -> float:
         """ζ, or share ζ(X/share): |D_i|² and D_i . E_i of the drift of the sum and of the difference, X = scale D."""
-        rows = self._rows(sum_norms2, sum_dots, difference_norms2, difference_dots, scale / share)
+        rows = np.empty(self._width)
+        of_sum, of_difference = (sum_norms2, sum_dots), (difference_norms2, difference_dots)
+        self._fill(rows, of_sum, of_difference, scale / share)
         return share * self._sides.slack(rows)
 
     def slacks(
@@ -119,60 +128,41 @@ class InnerProductZone:
         share: float = 1.0,
     ) -> F64:
         """`slack` of many drifts; all arrays have shape (drifts, depth)."""
-        rows = self._rows(sum_norms2, sum_dots, difference_norms2, difference_dots, scale / share)
+        rows = np.empty((len(sum_norms2), self._width))
+        of_sum = sum_norms2.reshape(-1), sum_dots.reshape(-1)
+        of_difference = difference_norms2.reshape(-1), difference_dots.reshape(-1)
+        self._fill(rows.reshape(-1), of_sum, of_difference, scale / share)
         return share * self._sides.slacks(rows)
 
-    def _rows(self, sum_norms2: F64, sum_dots: F64, difference_norms2: F64, difference_dots: F64, scale: float) -> F64:
-        parts = []
-        if self._lower is not None:
-            p, r = self._sum.along(sum_dots, scale), self._difference.length(difference_norms2, difference_dots, scale)
-            parts.append(self._lower.slacks(p, r))
-        if self._upper is not None:
-            p, r = self._difference.along(difference_dots, scale), self._sum.length(sum_norms2, sum_dots, scale)
-            parts.append(self._upper.slacks(p, r))
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+    def _fill(self, rows: F64, of_sum: _Measures, of_difference: _Measures, scale: float) -> None:
+        shift = 0
+        for half in self._halves:
+            x, y = (of_difference, of_sum) if half.swapped else (of_sum, of_difference)
+            half.fill(rows, x, y, scale, self._width, shift)
+            shift += half.at_zero.size
 
 
-class _Polar:
-    """E + X of each row, by its length and its component along E."""
+class _Half:
+    """The rows' slacks of |x|² >= |y|² + tau, `tau` being T', about a reference with those |x| and |y|."""
 
-    def __init__(self, norms: F64) -> None:
-        self._norms, self._squares = norms, norms**2
-        # A row of zeros points nowhere; its component is 0 in any direction that one might choose.
-        self._inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    def __init__(self, tau: float, x: F64, y: F64, need: int, *, swapped: bool) -> None:
+        self.need, self.swapped = need, swapped
+        self._tau, self._x, self._y = tau, x, y
+        self._planes = _half_planes(tau, x, y) if tau <= 0 else np.zeros((3, x.size))
+        self.at_zero = np.empty(x.size)
+        still = np.zeros(x.size)
+        self.fill(self.at_zero, (still, still), (still, still), 1.0, x.size, 0)
 
-    def along(self, dots: F64, scale: float) -> F64:
-        return self._norms + (scale * dots) * self._inverse
-
-    def length(self, norms2: F64, dots: F64, scale: float) -> F64:
-        squares = self._squares + ((2.0 * scale) * dots + (scale * scale) * norms2)
-        return np.sqrt(np.maximum(squares, 0.0))
-
-
-class _HalfProduct:
-    """The rows' slacks of |x|² >= |y|² + tau, by p and r; `tau` is T'."""
-
-    def __init__(self, tau: float, p: F64, r: F64) -> None:
-        self._tau = tau
-        if tau <= 0:
-            self._p, self._r, self._constant = _half_planes(tau, p, r)
-        self.at_zero = self.slacks(p, r)
-
-    def slacks(self, p: F64, r: F64) -> F64:
-        if self._tau <= 0:
-            return self._p * p - self._r * r + self._constant
-        out = np.empty(p.shape)
-        signed_hyperbola_distances(p.reshape(-1), r.reshape(-1), self._tau, out.reshape(-1))
-        out *= _HALF_ROOT
-        return out
+    def fill(self, rows: F64, x: _Measures, y: _Measures, scale: float, stride: int, shift: int) -> None:
+        half_product_rows(self._x, x[1], self._y, *y, scale, self._tau, self._planes, rows, stride, shift)
 
 
-def _half_planes(tau: float, p: F64, r: F64) -> tuple[F64, F64, F64]:
+def _half_planes(tau: float, p: F64, r: F64) -> F64:
     """The tangents v r = u p - tau at the points nearest to (p, r), their slope as in the sketches' own space."""
     if tau == 0:
-        return np.full(p.shape, 0.5), np.full(p.shape, 0.5), np.zeros(p.shape)
+        return np.stack([np.full(p.shape, 0.5), np.full(p.shape, 0.5), np.zeros(p.shape)])
     # v = sqrt(u² - tau) is the branch of the kernel with the axes exchanged.
     u = np.array([nearest_on_hyperbola(vertical, level, -tau) for level, vertical in zip(p, r, strict=True)])
     v = np.sqrt(u * u - tau)
     stretch = _HALF_ROOT / np.sqrt(u * u + v * v)
-    return u * stretch, v * stretch, -tau * stretch
+    return np.stack([u * stretch, v * stretch, -tau * stretch])

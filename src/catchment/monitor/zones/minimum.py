@@ -39,13 +39,13 @@ F64 = NDArray[np.float64]
 
 
 def rises_and_falls(now: Any, then: Any) -> tuple[F64, F64]:
-    """d^u and d^l of a site: by row, the length of what rose in its counters and of what fell.
+    """d^u and d^l of a site, or of many: by row, the length of what rose in its counters and of what fell.
 
     >>> rises_and_falls([[3, 0, 5]], [[0, 4, 1]])
     (array([5.]), array([4.]))
     """
     change = np.asarray(now, dtype=np.float64) - np.asarray(then, dtype=np.float64)
-    up, down = (np.linalg.norm(np.maximum(part, 0.0), axis=1) for part in (change, -change))
+    up, down = (np.linalg.norm(np.maximum(part, 0.0), axis=-1) for part in (change, -change))
     return up, down
 
 

@@ -28,15 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import ParameterError
+from catchment.kernel.slacks import least_sum
 
 __all__ = ["MOST_SUMS", "RULES", "Quorum", "Sides", "rows_needed"]
 
 F64 = NDArray[np.float64]
 
 RULES = ("median", "minimum")
-# A third faster than the methods `@` and `min` on arrays as short as these.
-_least = np.minimum.reduce
-
 MOST_SUMS = 2000
 """d = 13 has 1,716 sums, d = 15 has 6,435."""
 
@@ -98,7 +96,7 @@ class Quorum:
         if self.cheap:
             products = (self._weights * rows[self._members]).tolist()
             return float(sum(sorted(products)[: self.count]))
-        return float(_least(self.sums.dot(rows)))
+        return float(least_sum(self.sums, rows))
 
     def slacks(self, rows: F64) -> F64:
         """ζ at many points: `rows` has shape (points, depth)."""
@@ -129,7 +127,7 @@ class Sides:
 
     def slack(self, rows: F64) -> float:
         if self._sums is not None:
-            return float(_least(self._sums.dot(rows)))
+            return float(least_sum(self._sums, rows))
         return min(side.slack(part) for side, part in zip(self._sides, self._parts(rows), strict=True))
 
     def slacks(self, rows: F64) -> F64:
@@ -139,7 +137,8 @@ class Sides:
         return least
 
     def _parts(self, rows: F64) -> list[F64]:
-        return np.split(rows, len(self._sides), axis=-1)
+        depth = self._sides[0].depth
+        return [rows[..., i * depth : (i + 1) * depth] for i in range(len(self._sides))]
 
 
 def _blocks(matrices: list[F64]) -> F64:

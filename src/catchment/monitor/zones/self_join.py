@@ -26,11 +26,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import ParameterError
+from catchment.kernel.slacks import self_join_rows
 from catchment.monitor.zones.quorum import Quorum, Sides, rows_needed
+from catchment.monitor.zones.thresholds import checked_ends
 
 __all__ = ["SelfJoinZone"]
 
 F64 = NDArray[np.float64]
+
+_UNKNOWN = np.empty(0)
 
 
 class SelfJoinZone:
@@ -64,27 +68,23 @@ class SelfJoinZone:
     """
 
     def __init__(self, low: float, high: float, norms: Any, *, rule: str = "median", cheap: bool | None = None) -> None:
-        self.low, self.high, self.rule = float(low), float(high), rule
+        self.low, self.high = checked_ends(low, high)
+        self.rule = rule
         self.norms = np.array(norms, dtype=np.float64)
         if self.norms.ndim != 1 or not (np.isfinite(self.norms).all() and (self.norms >= 0).all()):
             raise ParameterError(f"norms={norms!r}", "give the length of each row of the reference")
-        need_high, need_low = rows_needed(rule, self.norms.size)
-        # A square is never below 0: such a low is no threshold.
-        self._bounds_low, self._bounds_high = self.low > 0, self.high < math.inf
         if self.high < 0:
             raise ParameterError(f"high={high!r}", "a self-join is never negative: give a high of at least 0")
-        self._ceiling = math.sqrt(self.high) if self._bounds_high else 0.0
-        self._floor = math.sqrt(self.low) if self._bounds_low else 0.0
-        self._above, self._below = self._ceiling - self.norms, self.norms - self._floor
+        need_high, need_low = rows_needed(rule, self.norms.size)
+        # A square is never below 0: such a low is no threshold.
+        self._ceiling, self._floor = math.sqrt(self.high), math.sqrt(max(self.low, 0.0))
         sides = []
-        if self._bounds_high:
-            sides.append(Quorum(self._above, need_low, cheap=cheap))
-        if self._bounds_low:
-            sides.append(Quorum(self._below, need_high, cheap=cheap))
+        if self._ceiling < math.inf:
+            sides.append(Quorum(self._ceiling - self.norms, need_low, cheap=cheap))
+        if self._floor > 0:
+            sides.append(Quorum(self.norms - self._floor, need_high, cheap=cheap))
         self._sides = Sides(sides)
-        self._squares = self.norms**2
-        # A row of zeros points nowhere: its lower slack stays at -sqrt(Tlo), and it is no member of that side.
-        self._inverse = np.divide(1.0, self.norms, out=np.zeros_like(self.norms), where=self.norms > 0)
+        self._width = len(sides) * self.norms.size
 
     @classmethod
     def around(cls, low: float, high: float, rows: Any, *, rule: str = "median", cheap: bool | None = None) -> Self:
@@ -98,34 +98,20 @@ class SelfJoinZone:
 
     def slack(self, norms2: F64, dots: F64, scale: float = 1.0, share: float = 1.0) -> float:
         """ζ, or share ζ(X/share), of the drift with |D_i|² = `norms2` and D_i . E_i = `dots`, and X = scale D."""
-        return share * self._sides.slack(self._rows(norms2, dots, scale / share))
-
-    def slacks(self, norms2: F64, dots: F64, scale: float = 1.0, share: float = 1.0) -> F64:
-        """`slack` of many drifts; both arrays have shape (drifts, depth)."""
-        return share * self._sides.slacks(self._rows(norms2, dots, scale / share))
+        rows = np.empty(self._width)
+        self_join_rows(norms2, dots, scale / share, self.norms, self._ceiling, self._floor, rows)
+        return share * self._sides.slack(rows)
 
     def near_slack(self, norms2: F64, scale: float = 1.0, share: float = 1.0) -> float:
         """The same without the reference's direction."""
-        return share * self._sides.slack(self._near_rows(norms2, scale / share))
+        return self.slack(norms2, _UNKNOWN, scale, share)
+
+    def slacks(self, norms2: F64, dots: F64, scale: float = 1.0, share: float = 1.0) -> F64:
+        """`slack` of many drifts; both arrays have shape (drifts, depth)."""
+        rows = np.empty((len(norms2), self._width))
+        flat = norms2.reshape(-1), dots.reshape(-1)
+        self_join_rows(*flat, scale / share, self.norms, self._ceiling, self._floor, rows.reshape(-1))
+        return share * self._sides.slacks(rows)
 
     def near_slacks(self, norms2: F64, scale: float = 1.0, share: float = 1.0) -> F64:
-        return share * self._sides.slacks(self._near_rows(norms2, scale / share))
-
-    def _rows(self, norms2: F64, dots: F64, scale: float) -> F64:
-        parts = []
-        if self._bounds_high:
-            # |S|² = |E|² + 2 k D.E + k²|D|², which rounding may take below 0.
-            squares = self._squares + ((2.0 * scale) * dots + (scale * scale) * norms2)
-            parts.append(self._ceiling - np.sqrt(np.maximum(squares, 0.0)))
-        if self._bounds_low:
-            parts.append(self._below + (scale * dots) * self._inverse)
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
-
-    def _near_rows(self, norms2: F64, scale: float) -> F64:
-        reach = scale * np.sqrt(np.maximum(norms2, 0.0))
-        parts = []
-        if self._bounds_high:
-            parts.append(self._above - reach)
-        if self._bounds_low:
-            parts.append(self._below - reach)
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+        return self.slacks(norms2, _UNKNOWN, scale, share)

@@ -19,7 +19,9 @@ from dataclasses import dataclass
 
 from catchment.errors import ParameterError
 
-__all__ = ["Band", "Crossing", "absolute_band", "crossing", "drift_share", "must_flush", "relative_band"]
+__all__ = [
+    "Band", "Crossing", "absolute_band", "checked_ends", "crossing", "drift_share", "must_flush", "relative_band",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,17 @@ class Band:
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
+
+
+def checked_ends(low: float, high: float) -> tuple[float, float]:
+    """Two thresholds as floats, refused where no value could be between them; what is not a number is refused too.
+
+    >>> checked_ends(-math.inf, 3)
+    (-inf, 3.0)
+    """
+    if not low <= high:
+        raise ParameterError(f"thresholds {low!r} and {high!r}", "give a low that is at most the high")
+    return float(low), float(high)
 
 
 def relative_band(value: float, epsilon: float, theta: float, floor: float = 1.0) -> Band:
