@@ -35,8 +35,8 @@ def test_an_item_is_certain_iff_no_counts_within_the_bounds_put_it_out(
     for counts in itertools.product(*(range(a, b + 1) for a, b in zip(low.tolist(), high.tolist(), strict=True))):
         # As many strangers as can matter, each with as much as can be, and first in the order.
         world = [(-count, order[item], item) for item, count in enumerate(counts) if count]
-        world += [(-unknown, -1, None) for _ in range(k) if unknown]
-        always &= {item for *_, item in sorted(world, key=lambda row: row[:2])[:k]}  # type: ignore[misc]
+        world += [(-unknown, -1, -1) for _ in range(k) if unknown]
+        always &= {item for *_, item in sorted(world)[:k]}
     places = found.places.tolist()
     assert {place for place, sure in zip(places, found.certain.tolist(), strict=True) if sure} == always
     rest = [int(high[item]) for item in range(len(bounds)) if item not in places]
@@ -45,7 +45,9 @@ def test_an_item_is_certain_iff_no_counts_within_the_bounds_put_it_out(
 
 class Naive:
     def __init__(self, window: int | None) -> None:
-        self.window, self.events, self.time = window, [], None  # type: ignore[var-annotated]
+        self.window = window
+        self.events: list[tuple[Any, int, int]] = []
+        self.time: int | None = None
 
     def update(self, keys: Any, at: Any, weights: Any, until: int | None) -> None:
         self.events += zip(keys, at, weights, strict=True)
@@ -55,7 +57,7 @@ class Naive:
     def counts(self) -> dict[Any, int]:
         found: Counter[Any] = Counter()
         for key, at, weight in self.events:
-            if self.window is None or at > self.time - self.window:
+            if self.window is None or (self.time is not None and at > self.time - self.window):
                 found[key] += weight
         return {key: count for key, count in found.items() if count}
 

@@ -1,4 +1,4 @@
-"""Ten thousand random runs of top-k peers under loss, doubling, reordering and crashes: no certificate is ever false."""
+"""Ten thousand random runs of top-k peers under loss, doubling, reordering and crashes: no false certificate."""
 
 from __future__ import annotations
 

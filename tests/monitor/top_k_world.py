@@ -46,9 +46,7 @@ class World:
         self.sites[name] = Site(keys, at, self.peer(name))
 
     def peer(self, name: str, saved: bytes | None = None) -> Peer:
-        return Peer(
-            name, self.names, k=self.k, counts=self.make(), period=PERIOD, save_every=2 * PERIOD, saved=saved
-        )
+        return Peer(name, self.names, k=self.k, counts=self.make(), period=PERIOD, save_every=2 * PERIOD, saved=saved)
 
     # -- what happens -----------------------------------------------------------------------------------------
 

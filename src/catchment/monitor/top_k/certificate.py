@@ -55,6 +55,8 @@ def certify(low: I64, high: I64, order: I64, unknown: int, k: int) -> Certificat
         The rank of each in the order of items, no two alike.
     unknown
         The most that an item can have that is not among them.
+    k
+        How many items to answer with, at most.
 
     Examples
     --------

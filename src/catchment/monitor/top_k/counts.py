@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.errors import KeyTypeError, TimeError, WeightError
+from catchment.errors import DamagedBytesError, KeyTypeError, TimeError, WeightError
 from catchment.sketch.checks import are_ones, as_weights, check_mass
+from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import BINARY, INTEGER, TEXT, KeyBatch, as_keys, is_utf8
 from catchment.window.clock import TIME_LIMIT, as_times, check_times
 
@@ -23,6 +24,7 @@ U64 = NDArray[np.uint64]
 COUNT_LIMIT = 1 << 50
 """No site's total of weights reaches this, so that the sums over thousands of sites fit in 64 bits."""
 
+_NO_KIND = 255
 _NAMES = {INTEGER: "integers", TEXT: "text", BINARY: "bytes"}
 
 
@@ -126,6 +128,20 @@ class LocalCounts(ABC):
     @abstractmethod
     def counted(self) -> Counted:
         """The state of now; it may be changed by the next update."""
+
+    def _write_head(self, writer: Writer) -> None:
+        kind = _NO_KIND if self.kind is None else self.kind
+        writer.numbers("qq?qB", self.position, self._mass, self._newest is not None, self.time, kind)
+
+    @staticmethod
+    def _read_head(reader: Reader) -> dict[str, Any]:
+        """What `_write_head` wrote, by the names of the fields that it was in; checked, and not yet taken."""
+        position, mass, started, time, kind = reader.numbers("qq?qB")
+        sane = position >= 0 and 0 <= mass < COUNT_LIMIT and abs(time) <= TIME_LIMIT and (started or not time)
+        if not sane or kind not in (*_NAMES, _NO_KIND):
+            raise DamagedBytesError(f"counts at position {position} and time {time}")
+        newest = time if started else None
+        return {"position": position, "_mass": mass, "_newest": newest, "kind": None if kind == _NO_KIND else kind}
 
     @abstractmethod
     def to_bytes(self) -> bytes:

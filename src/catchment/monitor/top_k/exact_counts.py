@@ -192,7 +192,8 @@ class ExactCounts(LocalCounts):
     def to_bytes(self) -> bytes:
         self._compact()
         writer = Writer()
-        writer.numbers("qq?qBI", self.position, self._mass, self._newest is not None, self.time, _code(self), self._used)
+        self._write_head(writer)
+        writer.numbers("I", self._used)
         write_items(writer, self._keys())
         writer.integers(self._counts[: self._used])
         log = slice(self._first, self._end)
@@ -203,7 +204,8 @@ class ExactCounts(LocalCounts):
 
     def load(self, blob: bytes) -> None:
         reader = Reader(memoryview(blob))
-        position, mass, started, time, kind, used = reader.numbers("qq?qBI")
+        head = self._read_head(reader)
+        (used,) = reader.numbers("I")
         keys = read_items(reader, used)
         counts = reader.integers(used, np.int64, low=1, high=COUNT_LIMIT)
         (size,) = reader.numbers("I")
@@ -212,33 +214,20 @@ class ExactCounts(LocalCounts):
         weights = reader.integers(size, np.int64, low=1, high=COUNT_LIMIT)
         reader.finish()
         hashes = keys.hashes()
-        sums = np.zeros(used, dtype=np.int64)
-        if used:
-            np.add.at(sums, slots, weights)
+        sums = np.zeros(max(used, 1), dtype=np.int64)
+        np.add.at(sums, slots, weights)
         if (
-            not 0 <= position
-            or not 0 <= mass < COUNT_LIMIT
-            or abs(time) > TIME_LIMIT
-            or np.unique(hashes).size != used
+            np.unique(hashes).size != used
+            or (used > 0 and head["kind"] != keys.kind)
             or bool(np.any(times[1:] < times[:-1]))
-            or (self.window is not None and not np.array_equal(sums, counts))
-            or (self.window is None and size > 0)
-            or (size > 0 and int(times[-1]) > time)
-            or (used > 0 and kind != keys.kind)
+            or (size > 0 and (head["_newest"] is None or int(times[-1]) > head["_newest"]))
+            or (size > 0 if self.window is None else not np.array_equal(sums[:used], counts))
         ):
-            raise DamagedBytesError(f"counts of {used} items at position {position} that do not add up")
+            raise DamagedBytesError(f"counts of {used} items at position {head['position']} that do not add up")
         self._clear(max(_FIRST_ROOM, used))
         self._fill(keys, hashes, counts)
         self._keep(times, slots, weights)
-        self.position, self._mass, self._newest = position, mass, time if started else None
-        self.kind = None if kind == _NO_KIND else kind
-
-
-_NO_KIND = 255
-
-
-def _code(counts: LocalCounts) -> int:
-    return _NO_KIND if counts.kind is None else counts.kind
+        vars(self).update(head)
 
 
 def _summed(at: I64, slots: I64, weights: I64 | None, used: int) -> tuple[I64, I64, I64]:

@@ -6,6 +6,7 @@ numbers for integers, and that of the bytes for text and bytes: for text that is
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,11 @@ def values_of(keys: KeyBatch) -> list[Any]:
     [3, -1]
     """
     if keys.kind == INTEGER:
-        return keys.data.view(np.int64).tolist()
+        numbers: list[Any] = keys.data.view(np.int64).tolist()
+        return numbers
     ends = keys.offsets.tolist()
     whole = keys.data.tobytes()
-    parts = [whole[start:stop] for start, stop in zip(ends[:-1], ends[1:], strict=True)]
+    parts = [whole[start:stop] for start, stop in pairwise(ends)]
     return [part.decode() for part in parts] if keys.kind == TEXT else parts
 
 

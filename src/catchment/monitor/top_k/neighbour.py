@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from catchment.monitor.top_k.shortlist import Shortlist
 
-__all__ = ["ABSENT", "MISSING", "NOTHING", "PRESENT", "Cut", "Heard", "Nominations", "Neighbour"]
+__all__ = ["ABSENT", "MISSING", "NOTHING", "PRESENT", "Cut", "Heard", "Neighbour", "Nominations"]
 
 U64 = NDArray[np.uint64]
 

@@ -156,7 +156,7 @@ class Peer:
     query
         A name that keeps apart the messages of several questions between the same peers.
     save_every
-        Milliseconds between two blobs of its state, at least; a period by default. What is lost by a crash is fed again.
+        Milliseconds between two blobs of its state, at least; a period by default. What a crash loses is fed again.
     limit
         The most nominations of one list. Where the window holds many items of much the same count, TOPiCo sends
         them all; beyond the limit certificates get weaker, never wrong.

@@ -7,20 +7,18 @@ from numpy.typing import NDArray
 
 from catchment.answer import Ranking
 from catchment.errors import DamagedBytesError, MergeError, ParameterError
-from catchment.monitor.top_k.counts import COUNT_LIMIT, Batch, Counted, LocalCounts
+from catchment.monitor.top_k.counts import Batch, Counted, LocalCounts
 from catchment.sketch.base import Sketch
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import as_keys
 from catchment.sketch.space_saving import SpaceSaving
-from catchment.window.clock import TIME, TIME_LIMIT
+from catchment.window.clock import TIME
 from catchment.window.panes import Panes
 
 __all__ = ["SketchedCounts"]
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
-
-_NO_KIND = 255
 
 
 class SketchedCounts(LocalCounts):
@@ -87,27 +85,21 @@ class SketchedCounts(LocalCounts):
 
     def to_bytes(self) -> bytes:
         writer = Writer()
-        kind = _NO_KIND if self.kind is None else self.kind
-        blob = self._sketch.to_bytes()
-        writer.numbers("qq?qBQ", self.position, self._mass, self._newest is not None, self.time, kind, len(blob))
-        writer.raw(blob)
+        self._write_head(writer)
+        writer.raw(self._sketch.to_bytes())
         return writer.getvalue()
 
     def load(self, blob: bytes) -> None:
         reader = Reader(memoryview(blob))
-        position, mass, started, time, kind, size = reader.numbers("qq?qBQ")
-        sketch = Sketch.from_bytes(bytes(reader.raw(size)))
-        reader.finish()
+        head = self._read_head(reader)
+        sketch = Sketch.from_bytes(bytes(reader.raw(reader.left)))
         try:
             Sketch._check_fit(self._sketch, sketch)
         except MergeError as problem:
-            raise DamagedBytesError(f"counts by another sketch: {problem.problem}", "build the peer as before") from None
-        if position < 0 or not 0 <= mass < COUNT_LIMIT or abs(time) > TIME_LIMIT or kind not in (0, 1, 2, _NO_KIND):
-            raise DamagedBytesError(f"counts at position {position} and time {time}")
+            raise DamagedBytesError(f"another sketch's counts: {problem.problem}", "build the peer as before") from None
         assert isinstance(sketch, SpaceSaving | Panes)
         self._sketch, self._counted = sketch, None
-        self.position, self._mass, self._newest = position, mass, time if started else None
-        self.kind = None if kind == _NO_KIND else kind
+        vars(self).update(head)
 
 
 def _stranger(keys: tuple[object, ...]) -> str:
