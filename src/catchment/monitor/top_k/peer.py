@@ -244,6 +244,11 @@ class Peer:
         """All peers, in the order of their names."""
         return self._members
 
+    @property
+    def shortlist(self) -> Shortlist | None:
+        """The list that it wants the others to hold; None before its first round."""
+        return self._shortlist
+
     def states(self) -> dict[str, str]:
         """The state of each neighbour."""
         return {name: other.state for name, other in self._neighbours.items()}
