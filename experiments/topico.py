@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ STEP = 500
 """Milliseconds between two batches of a site, and between two rankings of the observer."""
 LONGEST_LAG = 20_000
 EVENTS_A_DAY = 6_000_000
+OBJECTS = 5_000
 PAPER_DISTANCE, PAPER_LARGEST_D, PAPER_LARGEST_SHARE, PAPER_RATE, PAPER_DELAY = 0.24, 11, 0.8, 10_000, 5.0
 COLUMNS = (
     "stream", "sites", "events a minute", "share of list nominated", "largest", "paper: largest", "mean D", "largest D",
@@ -54,6 +55,8 @@ class Stretch:
     count: int
     length: int
     note: str = ""
+    loss: float = 0.0
+    """The share of messages that do not arrive."""
 
     @property
     def rate(self) -> float:
@@ -64,18 +67,28 @@ class Stretch:
 # -- streams --------------------------------------------------------------------------------------------------
 
 
-def seeded(hour: float, seconds: int, sites: int, *, skew: float = 2.0, busier: float = 1.0) -> Stretch:
-    """A stretch of a day; the rank-th object is wanted in proportion to (rank + 60)^-skew, as in WC98 for 2."""
-    rng = np.random.default_rng([round(hour * 60), sites, round(10 * skew)])
+def seeded(
+    hour: float, seconds: int, sites: int, *, busier: float = 1.0, skew: float | None = None, turns: int = 0
+) -> Stretch:
+    """A stretch of a day; the rank-th object is wanted in proportion to 1/(rank + 60)^2, as in WC98, or by a zipf.
+
+    With `turns`, every so many seconds other objects are the favourites.
+    """
+    rng = np.random.default_rng([round(hour * 60), sites, round(busier)])
     curve = 1 + (2 / 3) * np.cos((hour / 24 - 16 / 24) * 2 * np.pi)
     events = rng.poisson(EVENTS_A_DAY / 86_400 * seconds * curve * busier)
-    odds = (np.arange(1, 5_001) + 60.0) ** -skew if skew == 2.0 else np.arange(1, 5_001) ** -skew
+    ranks = np.arange(1, OBJECTS + 1)
+    odds = (ranks + 60.0) ** -2 if skew is None else ranks**-skew
     keys = np.searchsorted(np.cumsum(odds / odds.sum())[:-1], rng.random(events))
+    at = np.sort(rng.integers(1, seconds * 1000 + 1, events))
+    if turns:
+        keys = (keys + at // (turns * 1000) * 37) % OBJECTS
     # The busiest of the log's servers has three and a half times the requests of the idlest.
     shares = 3.5 ** (np.arange(sites) / max(sites - 1, 1))
     chosen = np.searchsorted(np.cumsum(shares / shares.sum())[:-1], rng.random(events))
-    name = f"seeded, {hour:g} h" + (f", zipf({skew:g})" if skew != 2.0 else "") + (f", x{busier:g}" * (busier != 1))
-    return Stretch(name, keys, np.sort(rng.integers(1, seconds * 1000 + 1, events)), chosen, sites, seconds * 1000)
+    name = f"seeded, {hour:g} h" + f", x{busier:g}" * (busier != 1)
+    name += (f", zipf({skew:g})" if skew is not None else "") + f", new favourites every {turns} s" * bool(turns)
+    return Stretch(name, keys, at, chosen, sites, seconds * 1000)
 
 
 def busiest(trace: Trace, seconds: int, sites: int) -> Stretch:
@@ -123,9 +136,9 @@ class World:
             name: Peer(name, self.names, k=K, counts=ExactCounts(WINDOW), period=PERIOD, save_every=10 * PERIOD)
             for name in self.names
         }
-        rng = np.random.default_rng(stretch.count)
-        self.streams = {name: stretch.sites == place for place, name in enumerate(self.names)}
-        self.streams_of = {name: (stretch.keys[chosen], stretch.at[chosen]) for name, chosen in self.streams.items()}
+        self._rng = rng = np.random.default_rng(stretch.count)
+        chosen = {name: stretch.sites == place for place, name in enumerate(self.names)}
+        self.streams_of = {name: (stretch.keys[mine], stretch.at[mine]) for name, mine in chosen.items()}
         # Regions are dealt out in turn; a message takes 10 ms within one, and up to 150 between two.
         between = np.sort(rng.integers(40, 151, (REGIONS, REGIONS)), axis=0)
         self.delays = np.where(np.eye(REGIONS, dtype=np.bool_), 10, between)
@@ -182,7 +195,7 @@ class World:
 
     def _carry_out(self, name: str, actions: list[Action], now: int) -> None:
         for action in actions:
-            if isinstance(action, Send):
+            if isinstance(action, Send) and self._rng.random() >= self.stretch.loss:
                 here, there = (self.names.index(one) % REGIONS for one in (name, action.to))
                 self._put(now + int(self.delays[here, there]), "receive", (name, action.to, action.frame))
 
@@ -243,14 +256,17 @@ def distance(one: I64, other: I64) -> float:
 
 
 def stretches(data: Path | None, *, quick: bool) -> Iterator[Stretch]:
-    seconds, sites = (40, 6) if quick else (90, SITES)
+    seconds, sites = (30, 5) if quick else (90, SITES)
     if data is not None:
         yield busiest(load(data), seconds, sites)
         return
-    for hour in (16,) if quick else (4, 10, 16):
-        yield seeded(hour, seconds, sites)
-    yield seeded(16, seconds, sites, busier=20)
-    yield seeded(16, seconds, sites, skew=1.1, busier=20)
+    busy = seeded(16, seconds, sites, busier=20)
+    if not quick:
+        yield from (seeded(hour, seconds, sites) for hour in (4, 10, 16))
+        yield busy
+        yield seeded(16, seconds, sites, busier=20, skew=1.1)
+    yield replace(busy, name=f"{busy.name}, a fifth lost", loss=0.2)
+    yield seeded(16, seconds, sites, busier=20, turns=10)
 
 
 def run(*, quick: bool, progress: Progress, data: Path | None = None) -> Report:
@@ -286,7 +302,8 @@ def run(*, quick: bool, progress: Progress, data: Path | None = None) -> Report:
             "distance: normalised Kendall's, from an observer of all streams at that moment; paper: 0.24 on average.",
             "delay: how far back the observer's ranking is most like the site's. paper: half the time below 5 s.",
             "certain: the share of answered items that are certified; false: certified ones that were none (never).",
-            "The seeded streams change their counts but not their favourites; the log's do both.",
+            "The test (a site's count times N is at least the k-th sum) lets all pass where that sum is not above N,",
+            "as it is at 29 sites with the paper's few thousand requests a minute; at twenty times that it chooses.",
         ],
         chart=_chart(points),
     )
