@@ -152,6 +152,22 @@ def test_certificates_are_not_empty_on_skewed_moving_streams(skew: float, floor:
     assert certain >= floor * answered
 
 
+def test_a_limit_makes_lists_short_and_certificates_vaguer() -> None:
+    streams = [[item for item in range(40) for _ in range(1 + (item == 7) * 3)] for _ in range(3)]
+    world = frozen(streams, 2, 40)
+    for site in world.sites.values():
+        site.peer.limit = 5
+    for _ in range(6):
+        world.calm_round()
+    top = world.sites["a"].peer.answer()
+    world.check(top)
+    assert top.ranking.keys[0] == 7
+    assert top.certain == (True, False)
+    listed = world.sites["a"].peer.shortlist
+    assert listed is not None
+    assert listed.nominated == 5
+
+
 # -- counts by a sketch ---------------------------------------------------------------------------------------
 
 

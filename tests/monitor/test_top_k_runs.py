@@ -12,8 +12,9 @@ UNIVERSE, EVENTS = 24, 45
 
 def random_world(rng: np.random.Generator) -> World:
     window = int(rng.integers(3, 40)) if rng.random() < 0.7 else None
-    names = tuple("abcd"[: rng.choice([1, 2, 2, 3, 3, 4])])
+    names = tuple("abcd"[: [1, 2, 2, 2, 2, 3, 3, 4][rng.integers(8)]])
     world = World(int(rng.integers(1, 4)), window, lambda: ExactCounts(window), names, UNIVERSE)
+    world.save_every = int(rng.integers(1, 8)) * PERIOD
     skew = float(rng.choice([0.0, 0.8, 1.5, 2.5]))
     shifts = rng.integers(0, UNIVERSE, len(names)) * rng.integers(0, 2)
     keys = zipf(rng, skew, UNIVERSE, len(names) * EVENTS).reshape(len(names), EVENTS)

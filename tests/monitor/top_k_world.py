@@ -38,6 +38,7 @@ class World:
     names: tuple[str, ...]
     universe: int
     name_of: Callable[[I64], Any] = lambda keys: keys
+    save_every: int = 2 * PERIOD
     now: int = 0
     sites: dict[str, Site] = field(default_factory=dict)
     bag: list[tuple[str, str, bytes]] = field(default_factory=list)
@@ -46,7 +47,9 @@ class World:
         self.sites[name] = Site(keys, at, self.peer(name))
 
     def peer(self, name: str, saved: bytes | None = None) -> Peer:
-        return Peer(name, self.names, k=self.k, counts=self.make(), period=PERIOD, save_every=2 * PERIOD, saved=saved)
+        return Peer(
+            name, self.names, k=self.k, counts=self.make(), period=PERIOD, save_every=self.save_every, saved=saved
+        )
 
     # -- what happens -----------------------------------------------------------------------------------------
 

@@ -190,7 +190,8 @@ class ExactCounts(LocalCounts):
     # -- bytes ------------------------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
-        self._compact()
+        if np.count_nonzero(self._counts[: self._used]) < self._used:
+            self._compact()
         writer = Writer()
         self._write_head(writer)
         writer.numbers("I", self._used)

@@ -82,7 +82,7 @@ class Shortlist:
         high = low if exact else low + reader.integers(count, np.int64, low=0, high=COUNT_LIMIT)
         reader.finish()
         hashes = keys.hashes()
-        if np.unique(hashes).size != count or int(high.min()) < 1 or (not exact and np.array_equal(low, high)):
+        if len(set(hashes.tolist())) != count or int(high.min()) < 1 or (not exact and np.array_equal(low, high)):
             raise DamagedBytesError("an item twice, or a count that cannot be")
         return cls(keys, hashes, low, high, nominated, floor, beyond)
 
@@ -107,8 +107,8 @@ def choose(counted: Counted, wanted: U64, *, k: int, threshold: int, limit: int,
     rest = high.copy()
     rest[places] = 0
     found = counted.find(wanted)
-    found = np.unique(found[found >= 0])
-    echoes = found[rest[found] > 0]
+    found = found[found >= 0]
+    echoes = np.unique(found[rest[found] > 0])
     rest[echoes] = 0
     listed = np.concatenate([places, echoes])
     return Shortlist(
