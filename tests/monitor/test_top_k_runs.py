@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from catchment.monitor.top_k import ExactCounts
+import numpy as np
+import pytest
+
+from catchment.monitor.top_k import Certificate, ExactCounts, certify
 from tests.monitor.top_k_world import PERIOD, World, zipf
 
 UNIVERSE, EVENTS = 24, 45
@@ -71,3 +74,17 @@ class TestFirstHalf:
 class TestSecondHalf:
     def test_no_certificate_is_false_in_five_thousand_more(self) -> None:
         check_runs(5_000, 10_000)
+
+
+@pytest.mark.parametrize("fault", ["strangers forgotten", "lists taken as whole", "ties the other way"])
+def test_the_runs_find_a_planted_fault(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def faulty(low: Any, high: Any, order: Any, unknown: int, k: int) -> Certificate:
+        if fault == "strangers forgotten":
+            return certify(low, high, order, 0, k)
+        if fault == "lists taken as whole":
+            return certify(low, low, order, unknown, k)
+        return certify(low, high, -order, unknown, k)
+
+    monkeypatch.setattr("catchment.monitor.top_k.peer.certify", faulty)
+    with pytest.raises(AssertionError):
+        check_runs(0, 200)
