@@ -79,3 +79,5 @@ class Numbers:
 
     def stop(self) -> None:
         self._stopped = True
+
+    def close(self) -> None: ...

@@ -302,8 +302,9 @@ def test_integer_keys_are_integers(tmp_path: Path) -> None:
 
 
 def test_times_are_ticks_or_iso() -> None:
-    texts = ["1970-01-01T00:00:01Z", "1970-01-01 00:00:02.5", "1970-01-01T02:00:03+02:00", "1970-01-01", "1969-12-31T23:59:59.9Z",
-             "1970-13-01", "1970-02-30T00:00:00Z", "soon", "", None, "1970-01-01T25:00:00"]  # fmt: skip
+    texts = ["1970-01-01T00:00:01Z", "1970-01-01 00:00:02.5", "1970-01-01T02:00:03+02:00", "1970-01-01",
+             "1969-12-31T23:59:59.9Z", "1970-13-01", "1970-02-30T00:00:00Z", "soon", "", None,
+             "1970-01-01T25:00:00"]  # fmt: skip
     ticks, good = iso_ticks(pa.array(texts, pa.string()), 1_000_000)
     assert good.tolist() == [True] * 5 + [False] * 6
     assert ticks[good].tolist() == [1, 2, 3, 0, -1]

@@ -233,3 +233,5 @@ class Driver:
         await self._link.stop(self._grace)
         for threads in self._threads.values():
             await asyncio.get_running_loop().run_in_executor(None, threads.shutdown)
+        if self._source is not None:
+            self._source.close()

@@ -59,6 +59,10 @@ class Source(Protocol):
         """Make `next` return soon."""
         ...
 
+    def close(self) -> None:
+        """Let go of what is open; nothing is asked for any more."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class BadLine:

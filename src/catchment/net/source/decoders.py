@@ -24,7 +24,7 @@ from catchment.errors import ParameterError
 from catchment.kernel.wc98 import LOGGED, RECORD
 from catchment.net.source.base import BadLines
 from catchment.net.source.columns import integers, is_text, iso_ticks
-from catchment.net.source.lines import Lines, read_by_halves
+from catchment.net.source.lines import Lines, read_in_parts
 
 __all__ = ["INTEGER", "ISO", "TEXT", "TICKS", "Csv", "Decoder", "Events", "Fields", "JsonLines", "WebLog"]
 
@@ -160,7 +160,7 @@ class Csv:
             closed = lines.count(_QUOTE) % 2 == 0
             lines.report(bad, "a quote that does not close", np.flatnonzero(~closed))
             lines = lines.only(closed)
-        rows = read_by_halves(lines, self._read, lambda why, places: lines.report(bad, why, places))
+        rows = read_in_parts(lines, self._read, lambda why, places: lines.report(bad, why, places))
         return _joined(self._fields, rows, lines, bad)
 
     def _read(self, span: memoryview) -> tuple[Any, I64]:
@@ -206,7 +206,7 @@ class JsonLines:
 
     def decode(self, block: bytes, first: int, bad: BadLines) -> Events:
         lines = Lines.of(block, first)
-        rows = read_by_halves(lines, self._read, lambda why, places: lines.report(bad, why, places))
+        rows = read_in_parts(lines, self._read, lambda why, places: lines.report(bad, why, places))
         return _joined(self._fields, rows, lines, bad)
 
     def _read(self, span: memoryview) -> tuple[Any, I64]:

@@ -78,14 +78,17 @@ class FileFeed:
             raise ParameterError(f"{path} is gzipped", "unpack it to follow it, or leave follow out")
 
     def open(self, offset: int) -> None:
+        self.close()
         file: Any = gzip.open(self._path) if self._packed else self._path.open("rb", buffering=0)  # noqa: SIM115
         self._file = file
         try:
             if not self._packed and self._path.stat().st_size < offset:
+                self.close()
                 raise self._shorter(offset)
             file.seek(offset)
             self._offset = offset
         except (EOFError, zlib.error, gzip.BadGzipFile):
+            self.close()
             raise self._shorter(offset) from None
 
     def read(self) -> bytes | None:

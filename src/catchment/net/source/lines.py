@@ -1,12 +1,14 @@
 """A block of lines: where each begins and ends, and a way to read all that can be read of it.
 
 Arrow reads a block of lines as a whole, or refuses it as a whole, because of one line. So a block that is refused, or
-that gives another number of rows than it has lines, is tried again by halves, until the lines that spoil it stand
-alone. A good block is read once; a bad line costs some more attempts.
+that gives another number of rows than it has lines, is tried again in parts, until the lines that spoil it stand
+alone: around the row that Arrow blames, or by halves. A good block is read once; a bad line costs some more attempts.
 """
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +19,11 @@ from numpy.typing import NDArray
 
 from catchment.net.source.base import BadLines
 
-__all__ = ["Lines", "read_by_halves"]
+__all__ = ["Lines", "read_in_parts"]
 
 I64 = NDArray[np.int64]
 _NEWLINE, _RETURN = 10, 13
+_ROW = re.compile(r" in row (\d+)$")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +38,8 @@ class Lines:
     def of(cls, block: bytes, first: int) -> Lines:
         """The lines of a block, without those that are blank; `first` is the number of its first line."""
         array = np.frombuffer(block, dtype=np.uint8)
+        if not array.size:
+            return cls(block, np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64))
         ends = np.flatnonzero(array == _NEWLINE) + 1
         if not ends.size or ends[-1] != array.size:
             ends = np.append(ends, array.size)
@@ -79,7 +84,7 @@ Rows = tuple[Any, I64]
 """A table, and for each of its rows the place of its line."""
 
 
-def read_by_halves(
+def read_in_parts(
     lines: Lines, read: Callable[[memoryview], tuple[Any, I64]], report: Callable[[str, I64], None]
 ) -> list[Rows]:
     """What can be read of the lines, as tables.
@@ -104,7 +109,10 @@ def read_by_halves(
             why = str(problem).removeprefix("JSON parse error: ").removesuffix(" in row 0")
         if stop - start == 1:
             report(why, np.array([start]))
-        else:
-            middle = (start + stop) // 2
-            waiting += [(middle, stop), (start, middle)]  # the first half is taken first, so rows stay in order
+            continue
+        named = _ROW.search(why)
+        at = start + int(named[1]) if named else stop
+        cuts = [start, at, at + 1, stop] if at < stop else [start, (start + stop) // 2, stop]
+        pieces = [(one, other) for one, other in itertools.pairwise(cuts) if one < other]
+        waiting += reversed(pieces)  # the first is taken first, so rows stay in order
     return found

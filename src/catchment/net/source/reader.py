@@ -88,6 +88,16 @@ class Reader:
         return json.dumps(marks, separators=(",", ":")).encode()
 
     def next(self) -> Batch | None:
+        try:
+            found = self._following()
+        except BaseException:
+            self.close()
+            raise
+        if found is None:
+            self.close()
+        return found
+
+    def _following(self) -> Batch | None:
         while not self._stopped:
             if self._ready is None:
                 block = self._block()
