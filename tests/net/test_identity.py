@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import grpc
@@ -110,14 +111,14 @@ def test_whoever_is_not_a_site_is_refused_counted_and_in_the_log(
                 call = channel.stream_stream("/catchment.v1.Catchment/Connect")(metadata=((SITE_METADATA, "a"),))
                 assert await call.code() == grpc.StatusCode.UNAVAILABLE
         else:
-            shown: Certificates | None = {
+            shows: dict[str, Callable[[], Certificates | None]] = {
                 "another authority": lambda: pair(tmp_path, made["a"].authority, *Authority.make().site("a")),
                 "expired": lambda: pair(tmp_path, made["a"].authority, *mine.site("a", days=-1)),
                 "the coordinator's own": lambda: made[COORDINATOR],
                 "plain text": lambda: None,
                 "not listed": lambda: made["stranger"],
-            }[case]()
-            link = await knock(server, shown)
+            }
+            link = await knock(server, shows[case]())
             assert not link.connected
             await link.stop(1.0)
         await until(lambda: server.counts["refused"] >= 1)

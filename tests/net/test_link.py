@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,10 @@ from catchment.net.server import Server
 from catchment.sketch.keys import hash_keys
 from tests.net.loop import HERE, QUICK, Numbers, client, free_port, running, until
 from tests.net.toy import ToyAck, ToyCoordinator, ToyCount, ToySite, events_of
+
+
+def knows(machine: ToyCoordinator, events: int) -> bool:
+    return events_of(machine, "a")[0] >= events
 
 
 def digest(events: int) -> int:
@@ -59,7 +64,7 @@ def test_a_coordinator_that_dies_and_comes_back_is_found_again(tmp_path: Path) -
                     machine = ToyCoordinator(disk.read())
                 server = Server(Address("127.0.0.1", port), ["a"])
                 async with running(machine, server, tmp_path / "coordinator"):
-                    await until(lambda known=known, machine=machine: events_of(machine, "a")[0] >= known)
+                    await until(partial(knows, machine, known))
             assert link.counts["connected"] == 3
             await until(lambda: link.counts["lost"] == 3)
         assert events_of(machine, "a") == (5000, digest(5000))
@@ -183,7 +188,7 @@ def test_a_flood_stays_within_the_limits_and_hurts_nobody_else() -> None:
         flood, other = (client(name, server.port, limits=limits) for name in "ab")
         for link in (flood, other):
             await link.start()
-            await until(lambda link=link: link.connected)
+            await until(partial(getattr, link, "connected"))
         other.send(COORDINATOR, b"one frame")
         await until(lambda: len(server.inbox) == 1)
         sent = 2000
@@ -259,7 +264,7 @@ def test_pings_are_welcome_as_both_ends_are_set_and_would_not_be_by_default() ->
         await server.stop(1.0)
         return link.counts["connected"]
 
-    async def both() -> list[int]:
+    async def both() -> tuple[int, int]:
         return await asyncio.gather(play(least=0.8), play(least=300.0))
 
     assert Keepalive().every / Keepalive().least == pytest.approx(1.2 / 0.8)

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment import monitor
+from catchment.errors import ParameterError
 from catchment.monitor import wire
 from catchment.monitor.wire import Message, read_frame, write_frame
 from catchment.net import schema
@@ -113,7 +114,7 @@ def messages(kind: type[Message]) -> Any:
 def _made(kind: type[Message], values: dict[str, Any]) -> Message | None:
     try:
         return kind(**values)
-    except wire.ParameterError:
+    except ParameterError:
         return None
 
 

@@ -170,13 +170,15 @@ class Csv:
             wrong.append(row.number - 1)
             return "skip"
 
+        # Arrow decodes a row's text for its handler, and fails where it cannot; without a handler it names the row.
+        handler = skip if _is_utf8(span) else None
         names = self._fields.names
         table = pyarrow.csv.read_csv(
             pa.BufferReader(span),
             read_options=pyarrow.csv.ReadOptions(
                 column_names=self._columns, use_threads=False, block_size=max(len(span) + 1, 1024)
             ),
-            parse_options=pyarrow.csv.ParseOptions(delimiter=self._separator, invalid_row_handler=skip),
+            parse_options=pyarrow.csv.ParseOptions(delimiter=self._separator, invalid_row_handler=handler),
             convert_options=pyarrow.csv.ConvertOptions(
                 include_columns=names, column_types=dict.fromkeys(names, pa.binary()), null_values=[""],
                 strings_can_be_null=True, quoted_strings_can_be_null=False,
@@ -245,6 +247,14 @@ class WebLog:
         if whole < len(block):
             bad.add("it is cut short", np.array([first + records.size]), lambda _: _hex(block[whole:]))
         return records[self._key][good].astype(np.int64), seconds[good] * _SECOND // self._tick
+
+
+def _is_utf8(data: memoryview) -> bool:
+    try:
+        str(data, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _hex(data: bytes) -> bytes:

@@ -23,7 +23,9 @@ __all__ = ["Lines", "read_in_parts"]
 
 I64 = NDArray[np.int64]
 _NEWLINE, _RETURN = 10, 13
-_ROW = re.compile(r" in row (\d+)$")
+_JSON_ROW = re.compile(r" in row (\d+)$")
+_CSV_ROW = re.compile(r"Row #(\d+): Expected \d+ columns, got \d+")
+FIELDS = "it has another number of fields"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,17 +104,24 @@ def read_in_parts(
             if table.num_rows + left_out.size == stop - start:
                 places = np.delete(np.arange(start, stop), left_out)
                 if left_out.size:
-                    report("it has another number of fields", start + left_out)
+                    report(FIELDS, start + left_out)
                 found.append((table, places))
                 continue
         except pa.ArrowInvalid as problem:
             why = str(problem).removeprefix("JSON parse error: ").removesuffix(" in row 0")
         if stop - start == 1:
-            report(why, np.array([start]))
+            report(FIELDS if _CSV_ROW.search(why) else why, np.array([start]))
             continue
-        named = _ROW.search(why)
-        at = start + int(named[1]) if named else stop
+        at = start + _blamed(why, stop - start)
         cuts = [start, at, at + 1, stop] if at < stop else [start, (start + stop) // 2, stop]
         pieces = [(one, other) for one, other in itertools.pairwise(cuts) if one < other]
         waiting += reversed(pieces)  # the first is taken first, so rows stay in order
     return found
+
+
+def _blamed(why: str, otherwise: int) -> int:
+    """The row that an error of Arrow names, from 0 on."""
+    if (row := _JSON_ROW.search(why)) is not None:
+        return int(row[1])
+    row = _CSV_ROW.search(why)
+    return otherwise if row is None else int(row[1]) - 1
