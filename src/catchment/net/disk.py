@@ -85,7 +85,7 @@ class Disk:
         Of neighbours with one name only the last is written. All files are forced to the disk before the first gets its
         name, so several blobs cost little more than one.
         """
-        following = [*(blob.name for blob in blobs[1:]), ""]
+        following: list[str | None] = [*(blob.name for blob in blobs[1:]), None]
         written = [self._put(blob) for blob, after in zip(blobs, following, strict=False) if blob.name != after]
         for name, new, final in written:
             new.rename(final)
