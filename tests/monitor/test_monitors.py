@@ -209,7 +209,9 @@ def test_frames_of_strangers_and_of_other_watches_are_counted_and_change_nothing
     site = world.sites["site-0"]
     site.handle(Received("coordinator", write_frame(Report(query=1))), 0)
     site.handle(Received("coordinator", b"\xff" * 9), 0)
-    site.handle(Received("coordinator", write_frame(Order(query=1, epoch=9, seq=9, round=9, step=1, want=0, zone=b"??"))), 0)
+    site.handle(
+        Received("coordinator", write_frame(Order(query=1, epoch=9, seq=9, round=9, step=1, want=0, zone=b"??"))), 0
+    )
     assert site.refused >= 2
     assert site.position == 10
 

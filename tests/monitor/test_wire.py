@@ -29,9 +29,7 @@ def _values(form: Any) -> st.SearchStrategy[Any]:
 
 
 def messages(kind: type[Message]) -> st.SearchStrategy[Message]:
-    return st.builds(
-        kind, **{field.name: _values(field.metadata["form"]) for field in dataclasses.fields(kind)}
-    )
+    return st.builds(kind, **{field.name: _values(field.metadata["form"]) for field in dataclasses.fields(kind)})
 
 
 @given(messages(Report) | messages(Order))
@@ -71,7 +69,9 @@ def test_a_frame_cut_short_is_refused(message: Message, data: st.DataObject) -> 
 
 def test_defaults_cost_nothing() -> None:
     assert write_frame(Report()) == b"\x0a\x00"
-    assert len(write_frame(Report(query=1, epoch=1, round=3, step=2, incarnation=1, seq=9, acked=4, position=10**6))) == 20
+    assert (
+        len(write_frame(Report(query=1, epoch=1, round=3, step=2, incarnation=1, seq=9, acked=4, position=10**6))) == 20
+    )
 
 
 @pytest.mark.parametrize(

@@ -30,13 +30,15 @@ class Flush(Message):
     weights: one of the two, the smaller.
     """
 
-    number: int = wire(1, UINT)
-    base: int = wire(2, UINT)
-    position: int = wire(3, UINT)
-    time: int = wire(4, SINT)
-    cells: bytes = wire(5, BYTES)
-    updates: bytes = wire(6, BYTES)
-    count: int = wire(7, UINT)
+    number: int = wire(1, UINT, "Which flush of this life it is, from 1.")
+    base: int = wire(2, UINT, "The flush of this life that it builds upon; 0: on none, it is all of the vector.")
+    position: int = wire(3, UINT, "How many of the site's events are in it.")
+    time: int = wire(4, SINT, "The site's newest time, in ticks.")
+    cells: bytes = wire(5, BYTES, "The change of every cell, packed.")
+    updates: bytes = wire(
+        6, BYTES, "The keys that made the change, hashed, and their weights, packed; instead of cells."
+    )
+    count: int = wire(7, UINT, "How many events made the change.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +52,23 @@ class Report(Message):
 
     kind: ClassVar[int] = 1
 
-    query: int = wire(1, UINT)
-    epoch: int = wire(2, UINT)
-    round: int = wire(3, UINT)
-    step: int = wire(4, UINT)
-    incarnation: int = wire(5, UINT)
-    seq: int = wire(6, UINT)
-    acked: int = wire(7, UINT)
-    position: int = wire(8, UINT)
-    time: int = wire(9, SINT)
-    level: int = wire(10, UINT)
-    statistic: tuple[float, ...] = wire(11, DOUBLES)
-    flush: Flush | None = part(12, Flush)  # noqa: RUF009
-    number: int = wire(13, UINT)
-    pending: int = wire(14, UINT)
-    urgent: int = wire(15, UINT)
-    watch: int = wire(16, UINT)
-    leaving: int = wire(17, UINT)
+    query: int = wire(1, UINT, "Which query it is about.")
+    epoch: int = wire(2, UINT, "The coordinator's life whose order the site is following; 0: none yet.")
+    round: int = wire(3, UINT, "The round of that order.")
+    step: int = wire(4, UINT, "The step of that order.")
+    incarnation: int = wire(5, UINT, "The site's life.")
+    seq: int = wire(6, UINT, "Rises with every report of a life.")
+    acked: int = wire(7, UINT, "The newest order that the site has heard.")
+    position: int = wire(8, UINT, "How many events are in what it says.")
+    time: int = wire(9, SINT, "The site's time there, in ticks.")
+    level: int = wire(10, UINT, "How far the slack of this step is used up; 0: all is well.")
+    statistic: tuple[float, ...] = wire(11, DOUBLES, "The small vector that was asked for.")
+    flush: Flush | None = part(12, Flush, "The last flush, until it is stored.")  # noqa: RUF009
+    number: int = wire(13, UINT, "The number of the last flush in this life.")
+    pending: int = wire(14, UINT, "How many events came since then.")
+    urgent: int = wire(15, UINT, "1: acknowledge this.")
+    watch: int = wire(16, UINT, "A fingerprint of what is watched, until an order was heard.")
+    leaving: int = wire(17, UINT, "1: the stream is over, and the flush is the last.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +82,17 @@ class Order(Message):
 
     kind: ClassVar[int] = 2
 
-    query: int = wire(1, UINT)
-    epoch: int = wire(2, UINT)
-    round: int = wire(3, UINT)
-    step: int = wire(4, UINT)
-    incarnation: int = wire(5, UINT)
-    seq: int = wire(6, UINT)
-    acked: int = wire(7, UINT)
-    stored: int = wire(8, UINT)
-    want: int = wire(9, UINT)
-    rule: int = wire(10, UINT)
-    zone: bytes = wire(11, BYTES)
-    quantum: float = wire(12, DOUBLE)
-    slack: tuple[float, ...] = wire(13, DOUBLES)
-    urgent: int = wire(14, UINT)
+    query: int = wire(1, UINT, "Which query it is about.")
+    epoch: int = wire(2, UINT, "The coordinator's life.")
+    round: int = wire(3, UINT, "The round, which has one reference and one zone.")
+    step: int = wire(4, UINT, "The step in the round.")
+    incarnation: int = wire(5, UINT, "The life of the site that it is meant for.")
+    seq: int = wire(6, UINT, "Rises with every new order of a life.")
+    acked: int = wire(7, UINT, "The newest report that was heard.")
+    stored: int = wire(8, UINT, "The last flush of that life that is safe here.")
+    want: int = wire(9, UINT, "1: a statistic. 2: a flush.")
+    rule: int = wire(10, UINT, "Which rule holds in this round.")
+    zone: bytes = wire(11, BYTES, "What the rule needs to know at a site; left out once the site has it.")
+    quantum: float = wire(12, DOUBLE, "The unit of the levels, or the budget.")
+    slack: tuple[float, ...] = wire(13, DOUBLES, "A vector to add to the site's own.")
+    urgent: int = wire(14, UINT, "1: acknowledge this.")
