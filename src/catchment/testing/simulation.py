@@ -20,7 +20,7 @@ __all__ = ["BuildWorld", "Outcome", "replay", "simulate"]
 BuildWorld = Callable[[int], Network]
 """A world for a seed; to run in other processes it must be a function of a module, or a `functools.partial` of one."""
 
-_SEEDS_IN_A_CHUNK = 50
+_SEEDS_IN_A_CHUNK = 10
 
 
 @dataclass(slots=True)
