@@ -98,7 +98,7 @@ class SiteSettings:
     source: SourceSettings
     limits: Limits
     grace: float
-    more: dict[str, Table] = field(default_factory=dict, compare=False, repr=False)
+    more: dict[str, list[Table]] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +112,11 @@ class CoordinatorSettings:
     certificates: Certificates | None
     limits: Limits
     grace: float
-    more: dict[str, Table] = field(default_factory=dict, compare=False, repr=False)
+    more: dict[str, list[Table]] = field(default_factory=dict, compare=False, repr=False)
 
 
 def read_site(file: Path, *, also: tuple[str, ...] = ()) -> SiteSettings:
-    """The site of a file; `also` are names of further tables, which are handed on as they are in `more`.
+    """The site of a file; `also` are names of further arrays of tables, which are handed on as they are in `more`.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def read_site(file: Path, *, also: tuple[str, ...] = ()) -> SiteSettings:
         _check_certificate(whole.table("tls"), certificates, name)
     limits, grace = _queue(whole.table("queue"))
     source = _source(whole.table("source", needed=True), file.parent)
-    more = {other: whole.table(other) for other in also}
+    more = {other: whole.tables(other) for other in also}
     return SiteSettings(name, coordinator, state, certificates, source, limits, grace, more)
 
 
@@ -159,7 +159,7 @@ def read_coordinator(file: Path, *, also: tuple[str, ...] = ()) -> CoordinatorSe
     if certificates is not None:
         whole.places.checked(("tls",), certificates.check)
     limits, grace = _queue(whole.table("queue"))
-    more = {other: whole.table(other) for other in also}
+    more = {other: whole.tables(other) for other in also}
     return CoordinatorSettings(listen, sites, state, lease, certificates, limits, grace, more)
 
 

@@ -42,19 +42,19 @@ class ListMessage(Message):
 
     kind: ClassVar[int] = 30
 
-    query: str = wire(1, TEXT)
-    incarnation: int = wire(2, UINT)
-    seq: int = wire(3, UINT)
-    version: int = wire(4, UINT)
-    members: int = wire(5, UINT)
-    heard_incarnations: tuple[int, ...] = wire(6, UINTS)
-    heard_versions: tuple[int, ...] = wire(7, UINTS)
-    window: int = wire(8, UINT)
-    position: int = wire(9, UINT)
-    time: int = wire(10, SINT)
-    floor: int = wire(11, UINT)
-    beyond: int = wire(12, UINT)
-    shortlist: bytes = wire(13, BYTES)
+    query: str = wire(1, TEXT, "The question's name.")
+    incarnation: int = wire(2, UINT, "The sender's life.")
+    seq: int = wire(3, UINT, "The sender's round in this life.")
+    version: int = wire(4, UINT, "The round in which the list was made.")
+    members: int = wire(5, UINT, "A digest of the members' names, in order.")
+    heard_incarnations: tuple[int, ...] = wire(6, UINTS, "By member, the life of the newest list that is here; 0: none.")
+    heard_versions: tuple[int, ...] = wire(7, UINTS, "By member, the version of that list.")
+    window: int = wire(8, UINT, "The window in ticks; 0: the whole history.")
+    position: int = wire(9, UINT, "How many events are in the list.")
+    time: int = wire(10, SINT, "The sender's time there, in ticks.")
+    floor: int = wire(11, UINT, "The largest count that an item outside the list may have.")
+    beyond: int = wire(12, UINT, "The largest count of an item that the sender cannot even name.")
+    shortlist: bytes = wire(13, BYTES, "The items and their counts, packed.")
 
     def __post_init__(self) -> None:
         Message.__post_init__(self)
@@ -69,13 +69,13 @@ class PulseMessage(Message):
 
     kind: ClassVar[int] = 31
 
-    query: str = wire(1, TEXT)
-    incarnation: int = wire(2, UINT)
-    seq: int = wire(3, UINT)
-    version: int = wire(4, UINT)
-    members: int = wire(5, UINT)
-    heard_incarnations: tuple[int, ...] = wire(6, UINTS)
-    heard_versions: tuple[int, ...] = wire(7, UINTS)
+    query: str = wire(1, TEXT, "The question's name.")
+    incarnation: int = wire(2, UINT, "The sender's life.")
+    seq: int = wire(3, UINT, "The sender's round in this life.")
+    version: int = wire(4, UINT, "The round in which the list was made.")
+    members: int = wire(5, UINT, "A digest of the members' names, in order.")
+    heard_incarnations: tuple[int, ...] = wire(6, UINTS, "By member, the life of the newest list that is here; 0: none.")
+    heard_versions: tuple[int, ...] = wire(7, UINTS, "By member, the version of that list.")
 
     def __post_init__(self) -> None:
         Message.__post_init__(self)
