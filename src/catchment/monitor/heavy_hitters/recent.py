@@ -8,6 +8,7 @@ goes into its own pane; one from before the window is counted in `too_late` and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -32,24 +33,67 @@ U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kept:
+    """What a Space Saving, or several, keep: hashes in order, and by how much each count is above the floor."""
+
+    hashes: U64
+    excess: I64
+    floor: int
+
+    @classmethod
+    def of(cls, heaviest: SpaceSaving) -> tuple[_Kept, dict[int, Key]]:
+        top = heaviest.top(heaviest.capacity)
+        above = {key: int(answer.value) - heaviest.floor for key, answer in top} if len(top) else {}
+        keys = in_order(above)
+        hashes = hashes_of(keys)
+        order = np.argsort(hashes)
+        excess = np.array([above[key] for key in keys], dtype=np.int64)[order]
+        return cls(hashes[order], excess, heaviest.floor), dict(zip(hashes.tolist(), keys, strict=True))
+
+    @classmethod
+    def together(cls, parts: list[_Kept]) -> _Kept:
+        """Of several: counts add up, with the floor of each part that does not keep the item."""
+        hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *(part.hashes for part in parts)])
+        excess = np.concatenate([np.zeros(0, dtype=np.int64), *(part.excess for part in parts)])
+        unique, places = np.unique(hashes, return_inverse=True)
+        sums = np.zeros(unique.size, dtype=np.int64)
+        np.add.at(sums, places, excess)
+        return cls(unique, sums, sum(part.floor for part in parts))
+
+    def high(self, hashes: U64) -> I64:
+        """The most that each item can have been seen."""
+        high = np.full(hashes.size, self.floor, dtype=np.int64)
+        if self.hashes.size:
+            at = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
+            high += np.where(self.hashes[at] == hashes, self.excess[at], 0)
+        return high
+
+
 @dataclass(slots=True)
 class _Pane:
     tally: Tally
     heaviest: SpaceSaving
+    total: int = 0
+    kept: _Kept | None = None
+    names: dict[int, Key] | None = None
 
-    @property
-    def total(self) -> int:
-        return int(self.heaviest.total().value)
+    def summary(self) -> _Kept:
+        """What its Space Saving keeps, worked out once it is over."""
+        if self.kept is None:
+            self.kept, self.names = _Kept.of(self.heaviest)
+        return self.kept
 
 
 class Recent:
     """Counts of the events in the window, and the candidates: the items whose count is at least theta of them.
 
     **Every item that is heavy here is a candidate**, also one whose share rose because others left. Each pane has a
-    Space Saving with an error of theta/4; merged over the window's panes it keeps every item with a count above
-    theta/4 of the events in the window, always, and names it. Candidates are those of its items whose upper bound, the
-    smaller one of Space Saving's and Count-Min's, is at least theta of the events. They are looked for after each batch
-    and whenever the window moves, with or without an arrival.
+    Space Saving with an error of theta/4: an item's count in the pane is at most the count that it keeps, or its floor,
+    always, and floors add up to at most theta/4 of the events in the window. So an item with more than that is kept
+    and named by some pane, and the sum of these bounds over the panes is never below its count. Candidates are the
+    named items whose upper bound, the smaller one of this sum and Count-Min's, is at least theta of the events. They
+    are looked for after each batch and whenever the window moves, with or without an arrival.
     """
 
     def __init__(self, plan: HeavyHitterPlan, site: str) -> None:
@@ -61,11 +105,8 @@ class Recent:
         self.position = self.too_late = 0
         self._settle()
 
-    def _empty(self) -> SpaceSaving:
-        return SpaceSaving(epsilon=self._plan.theta / 4)
-
     def _new_pane(self) -> _Pane:
-        return _Pane(Tally(self._plan, self._site), self._empty())
+        return _Pane(Tally(self._plan, self._site), SpaceSaving(epsilon=self._plan.theta / 4))
 
     @property
     def time(self) -> int:
@@ -91,20 +132,29 @@ class Recent:
         total = self.total
         if not total:
             return {}
-        keys = in_order(self._heaviest().heavy_hitters(self._plan.share).keys)
-        hashes = hashes_of(keys)
-        heavy = self.counts(hashes) >= self._plan.share * total
-        return {hash_: key for hash_, key, is_heavy in zip(hashes.tolist(), keys, heavy, strict=True) if is_heavy}
+        need = self._plan.share * total
+        older = self._summary()
+        named = self._named_now(need - older.floor)
+        hashes = np.unique(np.concatenate([older.hashes, np.fromiter(named, dtype=np.uint64, count=len(named))]))
+        heavy: list[int] = hashes[self.counts(hashes) >= need].tolist()
+        return {hash_: named[hash_] if hash_ in named else self._name(hash_) for hash_ in heavy}
 
-    def _heaviest(self) -> SpaceSaving:
-        """Space Saving over the window; all panes but the newest are merged once while the window stands still."""
-        if self._merged is None:
-            if self._older is None:
-                older = [pane.heaviest for number, pane in self._panes.items() if number != self._newest]
-                self._older = SpaceSaving.merge([self._empty(), *older])
-            newest = [pane.heaviest for number, pane in self._panes.items() if number == self._newest]
-            self._merged = SpaceSaving.merge([self._older, *newest])
-        return self._merged
+    def _named_now(self, need: float) -> dict[int, Key]:
+        """The items of the newest pane that older panes may not name, and that can be heavy all the same."""
+        if self._newest not in self._panes:
+            return {}
+        keys = in_order(self._panes[self._newest].heaviest.heavy_hitters(count=max(1, math.ceil(need))).keys)
+        return dict(zip(hashes_of(keys).tolist(), keys, strict=True))
+
+    def _name(self, hash_: int) -> Key:
+        return next(pane.names[hash_] for pane in self._panes.values() if pane.names and hash_ in pane.names)
+
+    def _summary(self) -> _Kept:
+        """All panes but the newest, added up once while the window stands still."""
+        if self._older is None:
+            older = [pane.summary() for number, pane in self._panes.items() if number != self._newest]
+            self._older = _Kept.together(older)
+        return self._older
 
     # -- events -----------------------------------------------------------------------------------------------
 
@@ -123,7 +173,7 @@ class Recent:
         self.position += len(batch)
         if times.size:
             self._count(batch, numbers, times)
-        self._merged = self._names = None
+            self._names = None
 
     def _move(self, newest: int) -> None:
         if newest == self._newest:
@@ -131,7 +181,7 @@ class Recent:
         self._newest = newest
         for number in [number for number in self._panes if number <= newest - self._plan.panes]:
             self._window.cells -= self._panes.pop(number).tally.cells
-        self._older = self._merged = self._names = None
+        self._older = self._names = None
 
     def _count(self, batch: KeyBatch, numbers: I64, times: I64) -> None:
         assert self._newest is not None
@@ -152,12 +202,14 @@ class Recent:
             else:  # adding up the counters is less work than counting twice
                 self._window.cells += pane.tally.cells - before
             pane.heaviest.update(keys)
+            pane.total, pane.kept, pane.names = pane.total + len(keys), None, None
 
     def counts(self, hashes: U64) -> I64:
         """Upper bounds: of two, the smaller one."""
-        tallied = self._window.counts(hashes)
-        kept = self._heaviest().estimate(KeyBatch.of_hashes(hashes))
-        return np.minimum(tallied, np.asarray(kept.high, dtype=np.int64))
+        kept = self._summary().high(hashes)
+        if self._newest in self._panes:
+            kept += self._panes[self._newest].heaviest.estimate(KeyBatch.of_hashes(hashes)).high
+        return np.minimum(self._window.counts(hashes), kept)
 
     def onsets(self, hashes: U64) -> tuple[int, ...]:
         """For how many panes up to now each item has been heavy in every pane that had events."""
@@ -195,7 +247,7 @@ class Recent:
             heaviest = SpaceSaving.from_bytes(reader.raw(size))
             if heaviest.parameters != pane.heaviest.parameters:
                 raise DamagedBytesError("a pane whose Space Saving has another size")
-            pane.heaviest = heaviest
+            pane.heaviest, pane.total = heaviest, int(heaviest.total().value)
             pane.tally.read(reader)
             if np.any(pane.tally.cells.sum(axis=1) != pane.total):
                 raise DamagedBytesError(f"rows of pane {number} that do not hold {pane.total} events")
@@ -207,6 +259,5 @@ class Recent:
         self._window = Tally(self._plan, self._site)
         for pane in self._panes.values():
             self._window.cells += pane.tally.cells
-        self._older: SpaceSaving | None = None
-        self._merged: SpaceSaving | None = None
+        self._older: _Kept | None = None
         self._names: dict[int, Key] | None = None
