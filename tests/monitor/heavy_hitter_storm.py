@@ -131,9 +131,7 @@ class Storm:
             keys, times = self.keys[name][: mark.position], self.times[name]
             window = self.plan.window
             if window is not None:
-                keys = [
-                    key for key, time in zip(keys, times, strict=False) if mark.time - window < time <= mark.time
-                ]
+                keys = [key for key, time in zip(keys, times, strict=False) if mark.time - window < time <= mark.time]
             assert len(keys) == mark.total
             for key in keys:
                 counts[key] = counts.get(key, 0) + 1

@@ -28,6 +28,9 @@ __all__ = ["Detection", "detect", "detect_in"]
 
 I64 = NDArray[np.int64]
 
+_LEASE = 60_000
+"""Milliseconds of recorded time; sites say at least every third of it how far they are."""
+
 _STAMP = "StartTime is like 2011/08/16 10:01:46.972101"
 
 
@@ -146,7 +149,7 @@ def detect(
     if not 0 <= confidence < 1:
         raise ParameterError(f"--confidence {confidence}", "give a number from 0 to below 1")
     flows = read_flows(file, key=key, site=site, sites=sites, seed=seed)
-    plan = HeavyHitterPlan(flows.names, theta=phi, window=window, panes=panes, seed=seed)
+    plan = HeavyHitterPlan(flows.names, theta=phi, window=window, panes=panes, seed=seed, lease=_LEASE)
     found = detect_in(flows, plan, confidence=confidence)
     if as_json:
         print(json.dumps(plain(to_json(found, phi=phi, window=window)), indent=2, allow_nan=False))
@@ -190,7 +193,9 @@ def to_report(found: Detection, *, phi: float, window: int) -> Report:
 
 def _sites(alarm: Alarm, of: int) -> str:
     names = sorted(alarm.sites, key=lambda site: -alarm.sites[site])
-    return f"all {of}" if len(names) == of else ", ".join(names[:4]) + (f" and {len(names) - 4} more" * (len(names) > 4))
+    return (
+        f"all {of}" if len(names) == of else ", ".join(names[:4]) + (f" and {len(names) - 4} more" * (len(names) > 4))
+    )
 
 
 def _clock(at: int | None) -> str | None:

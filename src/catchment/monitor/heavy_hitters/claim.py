@@ -98,7 +98,7 @@ class Known:
     """In order, with the upper bound of the count of each."""
     counts: I64
     names: Mapping[int, Key]
-    """The names of the candidates by hash."""
+    """The names of these items by hash."""
     onsets: Mapping[int, int]
 
     @property
@@ -114,14 +114,11 @@ class _Sums:
     counts: I64
     """For each site and item, the most that it can be there."""
     told: NDArray[np.bool_]
-    low: I64
     high: I64
 
 
-def claim_of(
-    plan: HeavyHitterPlan, known: Mapping[str, Known], names: Mapping[int, Key], missing: tuple[str, ...]
-) -> Claim:
-    """What follows from these reports; `names` has the items that were asked for."""
+def claim_of(plan: HeavyHitterPlan, known: Mapping[str, Known], missing: tuple[str, ...]) -> Claim:
+    """What follows from these reports, one of each site that has spoken."""
     total = sum(report.mark.total for report in known.values())
     cut = {site: report.mark for site, report in known.items()}
     if not total:
@@ -130,33 +127,33 @@ def claim_of(
     may = np.flatnonzero(sums.high >= plan.share * total)
     may = may[np.argsort(-sums.high[may], kind="stable")]
     sure = np.all(sums.told, axis=0)
-    every = {hash_: name for report in known.values() for hash_, name in report.names.items()} | dict(names)
+    every = {hash_: name for report in known.values() for hash_, name in report.names.items()}
     found = {int(place): _hitter(plan, known, every, sums, int(place), missing) for place in may}
     heavy = tuple(found[int(place)] for place in may if sure[place])
     return Claim(cut, total, heavy, tuple(found[int(place)] for place in may if not sure[place]), missing)
 
 
 def _added(plan: HeavyHitterPlan, reports: list[Known]) -> _Sums:
-    listed = [
-        report.hashes[report.counts >= plan.share * report.mark.total] for report in reports if report.mark.total
-    ]
+    listed = [report.hashes[report.counts >= plan.share * report.mark.total] for report in reports if report.mark.total]
     hashes = np.unique(np.concatenate([*listed, np.zeros(0, dtype=np.uint64)]))
     told = np.zeros((len(reports), hashes.size), dtype=bool)
     counts = np.empty((len(reports), hashes.size), dtype=np.int64)
-    trusted = np.zeros_like(counts)
     for place, report in enumerate(reports):
         counts[place] = plan.most_unnoticed(report.mark.total)
         if report.hashes.size:
             at = np.minimum(np.searchsorted(report.hashes, hashes), report.hashes.size - 1)
             told[place] = report.hashes[at] == hashes
             counts[place, told[place]] = report.counts[at[told[place]]]
-        trusted[place] = np.where(told[place], np.maximum(counts[place] - report.slack, 0), 0)
-    # Markov's bound on the sum, over the sites that told a count.
-    totals = np.array([report.mark.total for report in reports])
-    sums, masses = (counts * told).sum(axis=0), told.T @ totals
-    markov = np.array([collision_floor(s[None], m, plan.collision_share)[0] for s, m in zip(sums, masses, strict=True)])
-    low = np.maximum(trusted.sum(axis=0), markov) if hashes.size else np.zeros(0, dtype=np.int64)
-    return _Sums(hashes, counts, told, low, counts.sum(axis=0))
+    return _Sums(hashes, counts, told, counts.sum(axis=0))
+
+
+def _low(plan: HeavyHitterPlan, reports: list[Known], counts: I64, told: NDArray[np.bool_]) -> int:
+    """The least that an item can be, from the counts of the sites that told one."""
+    slacks = np.array([report.slack for report in reports])
+    by_slack = int(np.maximum(counts - slacks, 0)[told].sum())
+    mass = sum(report.mark.total for report, has in zip(reports, told, strict=True) if has)
+    by_markov = int(collision_floor(counts[told].sum(keepdims=True), mass, plan.collision_share)[0])
+    return max(by_slack, by_markov, 0)
 
 
 def _hitter(
@@ -168,7 +165,8 @@ def _hitter(
     missing: tuple[str, ...],
 ) -> HeavyHitter:
     hash_ = int(sums.hashes[place])
-    low, high = max(0, int(sums.low[place])), int(sums.high[place])
+    low = _low(plan, list(known.values()), sums.counts[:, place], sums.told[:, place])
+    high = int(sums.high[place])
     answer = Answer(
         high, low, high, confidence=1 - plan.delta, epsilon=plan.epsilon, window=_window(plan, known),
         sites=tuple(known), missing=missing,

@@ -103,15 +103,23 @@ class HeavyHitterCoordinator:
         self._spoken_to: dict[str, int] = {}
         self._heard_at: dict[str, int] = {}
         self._now: int | None = None
-        self._claim = claim_of(plan, {}, {}, plan.sites)
-        self.complete: Claim | None = None
+        self._claim: Claim | None = None
+        self._complete: Claim | None = None
 
     # -- what others see --------------------------------------------------------------------------------------
 
     @property
     def claim(self) -> Claim:
         """What the newest reports say: true at its cut."""
+        if self._claim is None:  # worked out when asked for: in a round there is a report from every site
+            self._claim = claim_of(self.plan, self._known, self.missing)
+            self._complete = self._claim if self._claim.complete else self._complete
         return self._claim
+
+    @property
+    def complete(self) -> Claim | None:
+        """The newest claim with nothing unresolved and no site missing, of those that were looked at; or None."""
+        return self._complete if self.claim is not None else None
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -146,7 +154,7 @@ class HeavyHitterCoordinator:
         if isinstance(event, Received):
             actions += self._receive(event)
         if self.missing != before:
-            self._conclude()
+            self._claim = None
         actions += self._next_round()
         late = [site for site in self.plan.sites if self._alive(site) and self._owes(site)]
         late = [site for site in late if now >= self._spoken_to[site] + self.plan.resend]
@@ -161,7 +169,7 @@ class HeavyHitterCoordinator:
         current = self._lists[self._version]
         self._version = self._round = 1
         self._lists = {1: _List(current.names, current.hashes, frozenset())}
-        self._known = {}
+        self._known, self._claim = {}, None
         return [self._persist(), *(self._ask(site, Purpose.CONTROL) for site in self.plan.sites)]
 
     def _receive(self, event: Received) -> list[Action]:
@@ -185,7 +193,7 @@ class HeavyHitterCoordinator:
         report = self._opened(message, listed)
         if site not in self._known or report.order > self._known[site].order:
             self._known[site] = report
-            self._conclude()
+            self._claim = None
         return [self._ask(site, Purpose.CONTROL)] if report.asked < self._version else []
 
     def _stranger(self, report: Report) -> bool:
@@ -218,19 +226,14 @@ class HeavyHitterCoordinator:
 
     # -- rounds -----------------------------------------------------------------------------------------------
 
-    def _conclude(self) -> None:
-        self._claim = claim_of(self.plan, self._known, {}, self.missing)
-        if self._claim.complete:
-            self.complete = self._claim
-
     def _next_round(self) -> list[Action]:
         """Unless a round is open: ask for what is unresolved, or tell who is heavy now."""
         if any(self._alive(site) and self._owes(site) for site in self.plan.sites):
             return []
         current = self._lists[self._version]
         asked = current.named
-        wanted = self._hashed(self._claim.unresolved)
-        heavy = self._hashed(self._claim.heavy)
+        wanted = self._hashed(self.claim.unresolved)
+        heavy = self._hashed(self.claim.heavy)
         if wanted.keys() - asked.keys():
             near = self._near(current)
             named = {hash_: asked[hash_] for hash_ in near} | heavy | wanted
@@ -252,7 +255,7 @@ class HeavyHitterCoordinator:
             at = np.minimum(np.searchsorted(report.hashes, current.hashes), max(report.hashes.size - 1, 0))
             there = report.hashes[at] == current.hashes if report.hashes.size else np.zeros(0, dtype=bool)
             sums[there] += report.counts[at[there]]
-        near: list[int] = current.hashes[sums >= _STILL_NEAR * self.plan.share * self._claim.total].tolist()
+        near: list[int] = current.hashes[sums >= _STILL_NEAR * self.plan.share * self.claim.total].tolist()
         return near
 
     # -- what is sent and kept --------------------------------------------------------------------------------
@@ -271,9 +274,7 @@ class HeavyHitterCoordinator:
         incarnation, heard = known.order if known else (0, 0)
         self._spoken_to[site] = self._now or 0
         items, heavy = Names.of(asked.names), asked.flags
-        return self._send(
-            site, Ask(self._query, self._epoch, self._version, incarnation, heard, items, heavy), purpose
-        )
+        return self._send(site, Ask(self._query, self._epoch, self._version, incarnation, heard, items, heavy), purpose)
 
     def _heard(self, site: str) -> list[Action]:
         if site not in self._known:
