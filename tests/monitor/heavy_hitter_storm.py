@@ -6,6 +6,7 @@ After every step each claim is compared with brute force at its cut.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from catchment.monitor.heavy_hitters import (
 )
 from catchment.monitor.machine import COORDINATOR, Persist, Received, Send, Tick
 
-NAMES = {"integer": lambda rank: int(rank) - 3, "text": lambda rank: f"item {rank}"}
+NAMES: dict[str, Callable[[int], Any]] = {"integer": lambda rank: int(rank) - 3, "text": lambda rank: f"item {rank}"}
 
 
 class Storm:

@@ -1,4 +1,4 @@
-"""Heavy hitters under faults: no claim is ever false at its cut, and in calm weather claims catch up with the streams."""
+"""Heavy hitters under faults: no claim is ever false at its cut, and in calm weather they catch up with the streams."""
 
 from __future__ import annotations
 

@@ -193,9 +193,8 @@ def to_report(found: Detection, *, phi: float, window: int) -> Report:
 
 def _sites(alarm: Alarm, of: int) -> str:
     names = sorted(alarm.sites, key=lambda site: -alarm.sites[site])
-    return (
-        f"all {of}" if len(names) == of else ", ".join(names[:4]) + (f" and {len(names) - 4} more" * (len(names) > 4))
-    )
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return f"all {of}" if len(names) == of else ", ".join(names[:4]) + more
 
 
 def _clock(at: int | None) -> str | None:

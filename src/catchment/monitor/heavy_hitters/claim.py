@@ -1,7 +1,7 @@
 """Claim: what is heavy over all sites, at one cut; and how the newest reports of the sites add up to one.
 
-**The claim.** A cut is a position for each site, and in windows the time T at which the site's window ends. At the cut of
-a claim, let f be an item's count over all sites, and m the count of all events. Then
+**The claim.** A cut is a position for each site, and in windows the time T at which the site's window ends. At the cut
+of a claim, let f be an item's count over all sites, and m the count of all events. Then
 
 1. every item with f >= theta m is in `heavy` or in `unresolved`, always;
 2. for each of these, f <= `high` always, and f >= `low` with probability at least 1 - delta;
@@ -10,8 +10,8 @@ a claim, let f be an item's count over all sites, and m the count of all events.
 
 *Proof.* (1) If f >= theta m then at some site f_i >= theta m_i, since otherwise the sum over the sites would be less. A
 report lists all items with f_i >= theta m_i at its position (`history.py`, `recent.py`), so each heavy item is listed
-by some site, and only items that someone lists need be looked at. (2) A site's count of an item is never too low; where a
-report has none, the item is no candidate there, so f_i is below theta m_i. Summed up, these bound f from above, and an
+by some site, and only items that someone lists need be looked at. (2) A site's count of an item is never too low; where
+a report has none, the item is no candidate there, so f_i is below theta m_i. Summed up, these bound f from above, and an
 item is left out only if that bound is below theta m. From below: the counts of sites that gave one exceed the truth in
 row u by sum_i X_i(u), whose expectation is at most (m - f)/width, and the rows are independent, so Markov's bound holds
 for the sum as for one Count-Min (Theorem 4.7 of the thesis); it gets delta/2. The sites' own slacks

@@ -6,7 +6,7 @@
     Report, newest of its site         the claim; then, if no round is open,
       something unresolved, not asked    a round opens: a longer list           Ask to all
       who is heavy has changed           a new version of the same list         Ask to all
-    Report that answers an old list    the claim as well                        Ask to its site
+    Report that answers an old list    the claim as well                        Ask to its site, if not just sent
     Report of an older epoch           nothing                                  Ask to its site
     Report of a newer epoch            an epoch above it, kept first            Ask to all
     any Report                         its site was heard                       Heard to its site, if nothing else
@@ -90,7 +90,8 @@ class HeavyHitterCoordinator:
         self.plan, self._query = plan, query
         self.traffic = Traffic()
         self.rounds = 0
-        self._epoch, watched = 1, ()
+        watched: tuple[Key, ...] = ()
+        self._epoch = 1
         if durable is not None:
             state = read_frame(durable)
             if not isinstance(state, CoordinatorState) or state.query != query:
@@ -146,8 +147,8 @@ class HeavyHitterCoordinator:
 
     def handle(self, event: Any, now: int) -> list[Action]:
         actions: list[Action] = []
-        first, self._now = self._now is None, now
         before = self.missing
+        first, self._now = self._now is None, now
         if first:
             self._heard_at = dict.fromkeys(self.plan.sites, now)
             actions += self._open_epoch(self._epoch)
@@ -194,10 +195,12 @@ class HeavyHitterCoordinator:
         if site not in self._known or report.order > self._known[site].order:
             self._known[site] = report
             self._claim = None
-        return [self._ask(site, Purpose.CONTROL)] if report.asked < self._version else []
+        # The list may still be on its way to a site that does not know it; it is not sent a second time at once.
+        waited = (self._now or 0) - self._spoken_to[site] >= self.plan.resend
+        return [self._ask(site, Purpose.CONTROL)] if report.asked < self._version and waited else []
 
     def _stranger(self, report: Report) -> bool:
-        """Whether the report follows another life of this coordinator, so that this one must have begun from an old blob."""
+        """Whether the report follows another life of this coordinator: then this one began from an old blob."""
         listed = self._lists.get(report.asked)
         return (
             report.epoch > self._epoch
@@ -215,7 +218,7 @@ class HeavyHitterCoordinator:
         order = np.argsort(hashes)
         if counts.size != hashes.size or np.unique(hashes).size != hashes.size or len(onsets) != len(flagged):
             raise DamagedBytesError(f"{counts.size} counts for {hashes.size} items")
-        if counts.size and int(counts.max()) > report.total or report.total > report.position:
+        if (counts.size and int(counts.max()) > report.total) or report.total > report.position:
             raise DamagedBytesError(f"a count above the total of {report.total}, or that above {report.position}")
         mark = Mark(report.position, report.time, report.total)
         names = listed.named | dict(zip(hashes_of(others).tolist(), others, strict=True))

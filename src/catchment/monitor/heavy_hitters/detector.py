@@ -7,9 +7,9 @@ have at least theta of all sites' events (a claim misses none); `confidence` say
 (m / (width x))^depth, by Markov for the sum over the sites as in `claim.py`. With x = high - theta m, what the counts
 may be too high by before the target is no longer heavy, this is the probability that the alarm is false.
 
-**Since when.** In windows each site tells for how long the target has been heavy in every pane; the start is the earliest
-of these over the sites involved, to the length of a pane, and no earlier than the window. Without windows there is
-no time, and the start is the total of events at which it was first seen to be heavy.
+**Since when.** In windows each site tells for how long the target has been heavy in every pane; the start is the
+earliest of these over the sites involved, to the length of a pane, and no earlier than the window. Without windows
+there is no time, and the start is the total of events at which it was first seen to be heavy.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Detector:
     involved
         The part of a target's count from which on a site is named; one tenth of an even part by default.
     confidence
-        Alarms are raised from this confidence on; 0 raises one for everything that may be heavy, so that none is missed.
+        Alarms are raised from this confidence on; 0 raises one for all that may be heavy: none is missed.
     """
 
     def __init__(self, plan: HeavyHitterPlan, *, involved: float | None = None, confidence: float = 0.0) -> None:

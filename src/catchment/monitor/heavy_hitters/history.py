@@ -29,9 +29,9 @@ class History:
     """Counts of all events, and the candidates: the items whose count is at least theta of them.
 
     **Every item that is heavy here is a candidate.** Its share only falls between its arrivals. So if it is at least
-    theta of the first p events, it was at least theta of the first j when it last arrived, at position j <= p. The kernel
-    compares each item at its own arrival, with a count that is never too low, so it was noticed then; since then it
-    was dropped only if its count was below theta of some q events, j <= q <= p, which is false.
+    theta of the first p events, it was at least theta of the first j when it last arrived, at position j <= p. The
+    kernel compares each item at its own arrival, with a count that is never too low, so it was noticed then; since then
+    it was dropped only if its count was below theta of some q events, j <= q <= p, which is false.
 
     A batch is looked at when it ends: what was noticed within it and has fallen below by then is no candidate.
     """

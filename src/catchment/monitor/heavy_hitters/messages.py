@@ -47,7 +47,7 @@ class Report(Message):
     """The window's end; 0 without a window."""
     slack: int = wire(9, UINT)
     """What a count may be too high by, by what the rows hold."""
-    others: Names | None = part(10, Names)
+    others: Names | None = part(10, Names)  # noqa: RUF009
     counts: tuple[int, ...] = wire(11, UINTS)
     onsets: tuple[int, ...] = wire(12, UINTS)
     """For each heavy item of the list, the panes for which it has been heavy here without a break; only in windows."""
@@ -69,7 +69,7 @@ class Ask(Message):
     incarnation: int = wire(4, UINT)
     heard: int = wire(5, UINT)
     """The newest report that has arrived, by incarnation and sequence number."""
-    items: Names | None = part(6, Names)
+    items: Names | None = part(6, Names)  # noqa: RUF009
     heavy: bytes = wire(7, BYTES)
 
     def named(self) -> tuple[Key, ...]:
@@ -122,7 +122,7 @@ class CoordinatorState(Message):
     kind: ClassVar[int] = 26
     query: int = wire(1, UINT)
     epoch: int = wire(2, UINT)
-    items: Names | None = part(3, Names)
+    items: Names | None = part(3, Names)  # noqa: RUF009
 
     def named(self) -> tuple[Key, ...]:
         return () if self.items is None else self.items.keys()

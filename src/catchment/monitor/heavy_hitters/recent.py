@@ -103,6 +103,8 @@ class Recent:
         self._panes: dict[int, _Pane] = {}
         self._newest: int | None = None  # the pane of the newest time known
         self.position = self.too_late = 0
+        self._older: _Kept | None = None
+        self._names: dict[int, Key] | None = None
         self._settle()
 
     def _new_pane(self) -> _Pane:
@@ -208,7 +210,8 @@ class Recent:
         """Upper bounds: of two, the smaller one."""
         kept = self._summary().high(hashes)
         if self._newest in self._panes:
-            kept += self._panes[self._newest].heaviest.estimate(KeyBatch.of_hashes(hashes)).high
+            now = self._panes[self._newest].heaviest.estimate(KeyBatch.of_hashes(hashes))
+            kept += np.asarray(now.high, dtype=np.int64)
         return np.minimum(self._window.counts(hashes), kept)
 
     def onsets(self, hashes: U64) -> tuple[int, ...]:
@@ -259,5 +262,4 @@ class Recent:
         self._window = Tally(self._plan, self._site)
         for pane in self._panes.values():
             self._window.cells += pane.tally.cells
-        self._older: _Kept | None = None
-        self._names: dict[int, Key] | None = None
+        self._older = self._names = None
