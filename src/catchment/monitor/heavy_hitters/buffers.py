@@ -21,7 +21,7 @@ class GradedBuffers:
 
     >>> buffers = GradedBuffers(HeavyHitterPlan(tuple("abcdefgh"), theta=0.04, rho=0.5))
     >>> buffers.sizes
-    (1, 2, 4, 13)
+    (1, 2, 3, 13)
     >>> buffers.grade(0.9), buffers.grade(0.05)
     (1, 4)
     >>> buffers.hold({7: 0.05}, position=100)
