@@ -12,10 +12,10 @@ of a claim, let f be an item's count over all sites, and m the count of all even
 report lists all items with f_i >= theta m_i at its position (`history.py`, `recent.py`), so each heavy item is listed
 by some site, and only items that someone lists need be looked at. (2) A site's count of an item is never too low; where
 a report has none, the item is no candidate there, so f_i is below theta m_i. Summed up, these bound f from above, and
-an item is left out only if that bound is below theta m. From below: the counts of sites that gave one exceed the truth in
-row u by sum_i X_i(u), whose expectation is at most (m - f)/width, and the rows are independent, so Markov's bound holds
-for the sum as for one Count-Min (Theorem 4.7 of the thesis); it gets delta/2. The sites' own slacks
-(`tally.py`) hold together with probability 1 - delta/2, so their sum bounds the excess too; the better one is used.
+an item is left out only if that bound is below theta m. From below: the counts of sites that gave one exceed the truth
+in row u by sum_i X_i(u), whose expectation is at most (m - f)/width, and the rows are independent, so Markov's bound
+holds for the sum as for one Count-Min (Theorem 4.7 of the thesis); it gets delta/2. The sites' own slacks (`tally.py`)
+hold together with probability 1 - delta/2, so their sum bounds the excess too; the better one is used.
 
 It follows that a claim at the newest reports is true at any moment, whatever was lost on the way: faults make its cut
 older, and never make it false.
