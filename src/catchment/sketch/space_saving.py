@@ -138,6 +138,11 @@ class SpaceSaving(Sketch):
         return 1 / (self.capacity + 1)
 
     @property
+    def floor(self) -> int:
+        """No key that is not kept has a frequency above this."""
+        return self._floor
+
+    @property
     def guarantee(self) -> str:
         return f"truth in [count - error, count], error <= {self.epsilon:.3g} * total, always"
 

@@ -1,0 +1,65 @@
+"""GradedBuffers: candidates that wait to be warned of, by how large their share is.
+
+The shares from theta to 1 are cut into g = floor(log2 s) + 1 grades: grade k < g holds shares above
+theta + (1 - theta)/2^k, grade g those down to theta. Of grade k there can be at most n_k = floor(1/its lower end), and
+its buffer is full with ceil(rho n_k) of them: the heavier an item, the sooner it is sent. A buffer that does not fill
+is ripe when its oldest item has waited for the plan's timer (section 4.3.1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from catchment.monitor.heavy_hitters.plan import HeavyHitterPlan
+
+__all__ = ["GradedBuffers"]
+
+
+class GradedBuffers:
+    """What waits, by grade.
+
+    >>> buffers = GradedBuffers(HeavyHitterPlan(tuple("abcdefgh"), theta=0.04, rho=0.5))
+    >>> buffers.sizes
+    (1, 2, 3, 13)
+    >>> buffers.grade(0.9), buffers.grade(0.05)
+    (1, 4)
+    >>> buffers.hold({7: 0.05}, position=100)
+    >>> buffers.ripe(101), buffers.ripe(101 + 96)
+    (False, True)
+    """
+
+    def __init__(self, plan: HeavyHitterPlan) -> None:
+        grades = int(math.log2(len(plan.sites))) + 1
+        self._floors = [plan.theta + (1 - plan.theta) / 2**k for k in range(1, grades)]
+        self._timer = plan.timer
+        lows = [*self._floors, plan.theta]
+        self.sizes = tuple(max(1, math.ceil(plan.rho * math.floor(1 / low + 1e-9) - 1e-9)) for low in lows)
+        self.clear()
+
+    def clear(self) -> None:
+        """Everything was sent."""
+        self._since: dict[int, int] = {}
+        self._filled = [0] * len(self.sizes)
+
+    def grade(self, share: float) -> int:
+        """1 for the largest shares, to the number of buffers for the smallest."""
+        for place, floor in enumerate(self._floors):
+            if share > floor:
+                return place + 1
+        return len(self.sizes)
+
+    def hold(self, shares: Mapping[int, float], position: int) -> None:
+        """These, with the shares that they have now, and no others wait; who waited before waits on."""
+        self._since = {item: self._since.get(item, position) for item in shares}
+        self._filled = [0] * len(self.sizes)
+        for share in shares.values():
+            self._filled[self.grade(share) - 1] += 1
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def ripe(self, position: int) -> bool:
+        """Whether some buffer is full, or something has waited for longer than the timer."""
+        full = any(filled >= size for filled, size in zip(self._filled, self.sizes, strict=True))
+        return full or (bool(self._since) and position - min(self._since.values()) > self._timer)

@@ -1,0 +1,128 @@
+"""What sites and coordinator say to each other: one register each way, whole every time.
+
+| thesis (Listings 4.2 to 4.5) | here |
+|---|---|
+| warn, reply | `Report`: a site at one position: all its candidates, and the counts of all that it was asked for |
+| request, detection | `Ask`: all items that the coordinator wants counts of, and which of them are heavy |
+| (a perfect network) | `Heard`: the newest report that has arrived |
+
+A newer message of a sender replaces an older one, so loss, doubling, delay and disorder cost time and nothing else.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import ClassVar
+
+from catchment.errors import DamagedBytesError
+from catchment.monitor.heavy_hitters.names import Key, Names
+from catchment.monitor.wire import BYTES, SINT, UINT, UINTS, Message, part, wire
+
+__all__ = ["Ask", "CoordinatorState", "Heard", "Report", "SiteState", "digest_of"]
+
+
+def digest_of(items: Names | None, heavy: bytes) -> int:
+    return 0 if items is None else zlib.crc32(heavy, zlib.crc32(items.to_bytes())) & 0xFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Report(Message):
+    """A site at one position.
+
+    `counts` are upper bounds: first of the items of the list that it was `asked` for, in the order of that list, then
+    of its `others`: candidates that are not on the list. What is in neither is below the threshold at this site.
+    """
+
+    kind: ClassVar[int] = 20
+    query: int = wire(1, UINT)
+    epoch: int = wire(2, UINT)
+    asked: int = wire(3, UINT)
+    incarnation: int = wire(4, UINT)
+    seq: int = wire(5, UINT)
+    position: int = wire(6, UINT)
+    total: int = wire(7, UINT)
+    """Events in the history, or in the window."""
+    time: int = wire(8, SINT)
+    """The window's end; 0 without a window."""
+    slack: int = wire(9, UINT)
+    """What a count may be too high by, by what the rows hold."""
+    others: Names | None = part(10, Names)  # noqa: RUF009
+    counts: tuple[int, ...] = wire(11, UINTS)
+    onsets: tuple[int, ...] = wire(12, UINTS)
+    """For each heavy item of the list, the panes for which it has been heavy here without a break; only in windows."""
+    digest: int = wire(13, UINT)
+    """Of the list that was asked for: a coordinator that began from an old blob may have used its number before."""
+
+    def named(self) -> tuple[Key, ...]:
+        return () if self.others is None else self.others.keys()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Message):
+    """All items that the coordinator wants to have counts of; `heavy` has a bit for each, the first the lowest."""
+
+    kind: ClassVar[int] = 21
+    query: int = wire(1, UINT)
+    epoch: int = wire(2, UINT)
+    version: int = wire(3, UINT)
+    incarnation: int = wire(4, UINT)
+    heard: int = wire(5, UINT)
+    """The newest report that has arrived, by incarnation and sequence number."""
+    items: Names | None = part(6, Names)  # noqa: RUF009
+    heavy: bytes = wire(7, BYTES)
+
+    def named(self) -> tuple[Key, ...]:
+        return () if self.items is None else self.items.keys()
+
+    def flags(self) -> tuple[bool, ...]:
+        """Which of the items are heavy."""
+        count = len(self.named())
+        bits = int.from_bytes(self.heavy, "little")
+        if bits >> count or self.heavy.endswith(b"\0"):
+            raise DamagedBytesError(f"{len(self.heavy)} bytes of flags for {count} items")
+        return tuple(bool(bits >> place & 1) for place in range(count))
+
+    @property
+    def digest(self) -> int:
+        """28 bits, so that it takes no more than four bytes in a report; 0 for an empty list."""
+        return digest_of(self.items, self.heavy)
+
+    @staticmethod
+    def packed(flags: tuple[bool, ...]) -> bytes:
+        bits = sum(1 << place for place, flag in enumerate(flags) if flag)
+        return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard(Message):
+    """The newest report that has arrived, where there is nothing to ask."""
+
+    kind: ClassVar[int] = 22
+    query: int = wire(1, UINT)
+    epoch: int = wire(2, UINT)
+    incarnation: int = wire(3, UINT)
+    heard: int = wire(4, UINT)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteState(Message):
+    """What a site keeps: which life this is, and its counts at one position."""
+
+    kind: ClassVar[int] = 25
+    query: int = wire(1, UINT)
+    incarnation: int = wire(2, UINT)
+    local: bytes = wire(3, BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorState(Message):
+    """What a coordinator keeps: which life this is, and what it was watching."""
+
+    kind: ClassVar[int] = 26
+    query: int = wire(1, UINT)
+    epoch: int = wire(2, UINT)
+    items: Names | None = part(3, Names)  # noqa: RUF009
+
+    def named(self) -> tuple[Key, ...]:
+        return () if self.items is None else self.items.keys()
