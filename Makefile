@@ -55,6 +55,12 @@ format: setup ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+SEEDS ?= 20000
+
+.PHONY: simulate
+simulate: setup ## play SEEDS=20000 worlds of monitors on a bad network
+	@$(BIN)/catchment simulate --seeds $(SEEDS)
+
 .PHONY: bench
 bench: setup ## run every benchmark and compare with benchmarks/targets.toml
 	@$(BIN)/catchment bench sketches --check

@@ -20,10 +20,13 @@ from rich.progress import Progress as Bar
 from catchment.answer import plain
 from catchment.app.catalog import Catalog
 from catchment.app.describe import describe
+from catchment.app.detect_commands import detect
 from catchment.app.jobs.merge_check import adapters_there_are, parse_sites, run_merge_check
 from catchment.app.jobs.tour import run_tour
+from catchment.app.monitor_commands import certificates, claims, coordinator, site
 from catchment.app.pipeline_commands import pipeline_app, query, run
 from catchment.app.report import Progress, Report
+from catchment.app.simulate_command import simulate
 from catchment.app.state_commands import state_app
 from catchment.app.targets import shortfalls
 from catchment.errors import CatchmentError, ParameterError
@@ -215,6 +218,12 @@ def merge_check(
 
 
 app.command()(run)
+app.command()(coordinator)
+app.command()(site)
+app.command()(claims)
+app.command()(certificates)
+app.command()(detect)
+app.command()(simulate)
 app.command()(query)
 app.add_typer(pipeline_app, name="pipeline")
 app.add_typer(state_app, name="state")

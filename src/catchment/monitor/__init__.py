@@ -8,6 +8,6 @@ from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.watch import Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
 
 __all__ = [
-    "Arrived", "Claim", "Coordinator", "Frequency", "InnerProduct", "Leave", "RangeSum", "SelfJoin", "Site", "Total", "Watch",
-    "messages", "top_k",
+    "Arrived", "Claim", "Coordinator", "Frequency", "InnerProduct", "Leave", "RangeSum", "SelfJoin", "Site", "Total",
+    "Watch", "messages", "top_k",
 ]  # fmt: skip

@@ -220,6 +220,8 @@ class _Query:
         reborn = report.incarnation != peer.incarnation
         back = not peer.alive
         peer.incarnation, peer.seq, peer.seen, peer.alive = report.incarnation, report.seq, now, True
+        if reborn and not report.leaving:
+            peer.left = False
         if report.epoch == self._owner.epoch:
             peer.acked = max(peer.acked, report.acked)
         pushes = self._rule is not None and self._rule.pushes

@@ -47,7 +47,9 @@ class ListMessage(Message):
     seq: int = wire(3, UINT, "The sender's round in this life.")
     version: int = wire(4, UINT, "The round in which the list was made.")
     members: int = wire(5, UINT, "A digest of the members' names, in order.")
-    heard_incarnations: tuple[int, ...] = wire(6, UINTS, "By member, the life of the newest list that is here; 0: none.")
+    heard_incarnations: tuple[int, ...] = wire(
+        6, UINTS, "By member, the life of the newest list that is here; 0: none."
+    )
     heard_versions: tuple[int, ...] = wire(7, UINTS, "By member, the version of that list.")
     window: int = wire(8, UINT, "The window in ticks; 0: the whole history.")
     position: int = wire(9, UINT, "How many events are in the list.")
@@ -74,7 +76,9 @@ class PulseMessage(Message):
     seq: int = wire(3, UINT, "The sender's round in this life.")
     version: int = wire(4, UINT, "The round in which the list was made.")
     members: int = wire(5, UINT, "A digest of the members' names, in order.")
-    heard_incarnations: tuple[int, ...] = wire(6, UINTS, "By member, the life of the newest list that is here; 0: none.")
+    heard_incarnations: tuple[int, ...] = wire(
+        6, UINTS, "By member, the life of the newest list that is here; 0: none."
+    )
     heard_versions: tuple[int, ...] = wire(7, UINTS, "By member, the version of that list.")
 
     def __post_init__(self) -> None:
