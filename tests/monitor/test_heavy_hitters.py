@@ -17,7 +17,7 @@ from catchment.monitor.heavy_hitters import Arrivals, HeavyHitterCoordinator, He
 from catchment.monitor.heavy_hitters.buffers import GradedBuffers
 from catchment.monitor.heavy_hitters.detector import Detector
 from catchment.monitor.heavy_hitters.history import History
-from catchment.monitor.heavy_hitters.messages import Ask, Report
+from catchment.monitor.heavy_hitters.messages import HeavyAsk, HeavyReport
 from catchment.monitor.heavy_hitters.names import Names, hashes_of, in_order
 from catchment.monitor.heavy_hitters.recent import Recent
 from catchment.monitor.machine import COORDINATOR, Persist, Purpose, Received, Send, Tick
@@ -163,8 +163,8 @@ def test_a_state_goes_on_where_it_was_kept() -> None:
             sent = one.handle(Arrivals(np.arange(50) % 3, times[1]), 10**6)
             reports.append(next(read_frame(each.frame) for each in sent if isinstance(each, Send)))
         ours, theirs = reports
-        assert isinstance(ours, Report)
-        assert isinstance(theirs, Report)
+        assert isinstance(ours, HeavyReport)
+        assert isinstance(theirs, HeavyReport)
         assert (ours.counts, ours.others, ours.total) == (theirs.counts, theirs.others, theirs.total)
         assert (ours.incarnation, theirs.incarnation) == (1, 2)
 
@@ -234,7 +234,7 @@ def test_warnings_during_a_round_wait_for_its_end_and_go_into_one_list() -> None
         (warning,) = frames(site.handle(Arrivals([f"of {name}"] * 45), 5_100))
         opened += [frames(coordinator.handle(Received(name, warning), 5_100))]
     lists = [[read_frame(frame) for frame in sent] for sent in opened]
-    news = [[one for one in sent if isinstance(one, Ask)] for sent in lists]
+    news = [[one for one in sent if isinstance(one, HeavyAsk)] for sent in lists]
     assert [len(sent) for sent in news] == [3, 0, 0]
     assert coordinator.rounds == 1
     answers = [frames(site.handle(Received(COORDINATOR, write_frame(news[0][0])), 5_200)) for site in sites.values()]
@@ -244,7 +244,7 @@ def test_warnings_during_a_round_wait_for_its_end_and_go_into_one_list() -> None
     ]
     assert coordinator.rounds == 2
     second = read_frame(last[-1][0])
-    assert isinstance(second, Ask)
+    assert isinstance(second, HeavyAsk)
     assert {"of b", "of c"} <= set(second.named())
 
 
@@ -270,14 +270,14 @@ def test_frames_from_strangers_and_contradictions_are_refused() -> None:
     plan = HeavyHitterPlan(("a",), theta=0.1)
     coordinator, site = HeavyHitterCoordinator(plan), HeavyHitterSite(plan, "a")
     for sender, message in [
-        ("b", Report()), ("a", Ask()), ("a", Report(total=2, position=1)),
-        ("a", Report(counts=(1,), position=3, total=3)),
-        ("a", Report(others=Names.of((1,)), counts=(9,), position=3, total=3)),
+        ("b", HeavyReport()), ("a", HeavyAsk()), ("a", HeavyReport(total=2, position=1)),
+        ("a", HeavyReport(counts=(1,), position=3, total=3)),
+        ("a", HeavyReport(others=Names.of((1,)), counts=(9,), position=3, total=3)),
     ]:  # fmt: skip
         with pytest.raises(DamagedBytesError):
             coordinator.handle(Received(sender, write_frame(message)), 0)
     for sender, message in [
-        ("b", Ask()), (COORDINATOR, Report()), (COORDINATOR, Ask(epoch=1, version=1, heavy=b"\1")),
+        ("b", HeavyAsk()), (COORDINATOR, HeavyReport()), (COORDINATOR, HeavyAsk(epoch=1, version=1, heavy=b"\1")),
     ]:  # fmt: skip
         with pytest.raises(DamagedBytesError):
             site.handle(Received(sender, write_frame(message)), 0)

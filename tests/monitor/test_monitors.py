@@ -11,7 +11,7 @@ import pytest
 
 from catchment.errors import InputError, NameNotFoundError, ParameterError
 from catchment.monitor.coordinator import Coordinator
-from catchment.monitor.machine import Received
+from catchment.monitor.machine import Persist, Received
 from catchment.monitor.messages import Order, Report
 from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.watch import Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
@@ -262,7 +262,7 @@ def test_a_site_restored_from_its_disk_goes_on_where_it_was() -> None:
     blobs: dict[str, bytes] = {}
     for start in range(0, 250, 50):
         for action in site.handle(Arrived(keys[start : start + 50]), 0):
-            if hasattr(action, "blob"):
+            if isinstance(action, Persist):
                 blobs[action.name] = action.blob
     again = Site("here", (watch,), blobs=blobs, keep=100)
     assert again.position == 200

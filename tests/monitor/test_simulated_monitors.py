@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from catchment.errors import SimulationError
@@ -34,9 +36,9 @@ def test_a_seed_replays_exactly() -> None:
 
 
 def _caught(watch: Watch, seeds: int = 40) -> None:
+    outcome = simulate(partial(build_monitor_world, watch=watch), range(seeds), jobs=1)
     with pytest.raises(SimulationError, match="is claimed"):
-        for seed in range(seeds):
-            build_monitor_world(seed, watch=watch).play()
+        outcome.raise_failure()
 
 
 def test_a_site_that_counts_down_too_little_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,12 +48,12 @@ def test_a_site_that_counts_down_too_little_is_caught(monkeypatch: pytest.Monkey
 
 
 def test_a_site_that_does_not_push_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PushGuard, "must_flush", lambda self: False)
+    monkeypatch.setattr(PushGuard, "must_flush", lambda _: False)
     _caught(Total(theta=0.1, rule="push"))
 
 
 def test_a_site_that_does_not_see_that_it_is_outside_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BalanceGuard, "look", lambda self: 0)
+    monkeypatch.setattr(BalanceGuard, "look", lambda _: 0)
     _caught(SelfJoin(theta=0.6, epsilon=0.4, delta=0.4, rule="eager"))
 
 

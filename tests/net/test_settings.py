@@ -30,7 +30,7 @@ key = "url"
 time = "at"
 [queue]
 frames = 10
-[query]
+[[query]]
 kind = "mine"
 """
 COORDINATOR_FILE = """\
@@ -68,7 +68,7 @@ def test_a_site(folder: Path) -> None:
     assert (site.limits, site.grace) == (Limits(frames=10), 5.0)
     assert (site.source.fields, site.source.path) == (Fields("url", "at"), folder / "events.csv")
     assert isinstance(site.source.build(), Reader)
-    assert site.more["query"].text("kind") == "mine"
+    assert site.more["query"][0].text("kind") == "mine"
 
 
 def test_a_coordinator(folder: Path) -> None:

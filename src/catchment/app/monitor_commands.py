@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -70,16 +69,13 @@ def site(
     def event(batch: Batch) -> Arrived | Leave:
         return Arrived(batch.keys, times=batch.times if timed else None) if len(batch) else Leave()
 
-    source = settings.source.build()
-    raise typer.Exit(
-        run_site(
-            settings,
-            build,
-            _Ending(source) if once else source,
-            as_event=event,
-            done=lambda machine, _: bool(getattr(machine, "gone", False)),
-        )  # fmt: skip
-    )
+    def done(machine: Any, _: Driver) -> bool:
+        return bool(machine.gone)
+
+    source: Source = settings.source.build()
+    if once:
+        source = _Ending(source)
+    raise typer.Exit(run_site(settings, build, source, as_event=event, done=done))
 
 
 def claims(
@@ -141,6 +137,9 @@ class _Ending:
         self._said = True
         self._source.stop()
 
+    def close(self) -> None:
+        self._source.close()
+
 
 def _log() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S")
@@ -167,7 +166,7 @@ class _Teller:
         self._told = now
         beside = self._file.with_suffix(".new")
         beside.write_text(json.dumps(now, indent=2, allow_nan=False))
-        os.replace(beside, self._file)
+        beside.replace(self._file)
 
 
 def _shown(claim: Claim | None) -> dict[str, Any] | None:

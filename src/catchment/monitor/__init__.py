@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from catchment.monitor import messages, top_k
+from catchment.monitor import heavy_hitters, messages, top_k
 from catchment.monitor.coordinator import Claim, Coordinator
 from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.watch import Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
 
 __all__ = [
-    "Arrived", "Claim", "Coordinator", "Frequency", "InnerProduct", "Leave", "RangeSum", "SelfJoin", "Site", "Total",
-    "Watch", "messages", "top_k",
-]  # fmt: skip
+    "Arrived",
+    "Claim",
+    "Coordinator",
+    "Frequency",
+    "InnerProduct",
+    "Leave",
+    "RangeSum",
+    "SelfJoin",
+    "Site",
+    "Total",
+    "Watch",
+    "heavy_hitters",
+    "messages",
+    "top_k",
+]

@@ -430,7 +430,7 @@ class _Query:
     # -- the disk ---------------------------------------------------------------------------------------------
 
     def _blob_name(self, site: str) -> str:
-        return f"{self._watch.number}/{site}"
+        return f"{self._watch.number}.{site}"
 
     def _write(self, peer: _Peer) -> bytes:
         writer = Writer()

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from catchment.errors import DamagedBytesError
 from catchment.monitor.heavy_hitters.claim import Claim, Known, Mark, claim_of
-from catchment.monitor.heavy_hitters.messages import Ask, CoordinatorState, Heard, Report, digest_of
+from catchment.monitor.heavy_hitters.messages import HeavyAsk, HeavyCoordinatorState, HeavyHeard, HeavyReport, digest_of
 from catchment.monitor.heavy_hitters.names import Key, Names, hashes_of, in_order
 from catchment.monitor.heavy_hitters.plan import HeavyHitterPlan
 from catchment.monitor.machine import Action, Persist, Purpose, Received, Send
@@ -65,7 +65,7 @@ class _List:
 
     @property
     def flags(self) -> bytes:
-        return Ask.packed(tuple(hash_ in self.heavy for hash_ in self.hashes.tolist()))
+        return HeavyAsk.packed(tuple(hash_ in self.heavy for hash_ in self.hashes.tolist()))
 
     @property
     def digest(self) -> int:
@@ -94,7 +94,7 @@ class HeavyHitterCoordinator:
         self._epoch = 1
         if durable is not None:
             state = read_frame(durable)
-            if not isinstance(state, CoordinatorState) or state.query != query:
+            if not isinstance(state, HeavyCoordinatorState) or state.query != query:
                 raise DamagedBytesError("this is not the state of the coordinator of this question")
             self._epoch, watched = state.epoch + 1, state.named()
         self._version = self._round = 1
@@ -176,7 +176,7 @@ class HeavyHitterCoordinator:
     def _receive(self, event: Received) -> list[Action]:
         message = read_frame(event.frame)
         site = event.sender
-        if site not in self.plan.sites or not isinstance(message, Report):
+        if site not in self.plan.sites or not isinstance(message, HeavyReport):
             raise DamagedBytesError(f"a {type(message).__name__} from {site!r} at the coordinator")
         if message.query != self._query:
             return []
@@ -199,7 +199,7 @@ class HeavyHitterCoordinator:
         waited = (self._now or 0) - self._spoken_to[site] >= self.plan.resend
         return [self._ask(site, Purpose.CONTROL)] if report.asked < self._version and waited else []
 
-    def _stranger(self, report: Report) -> bool:
+    def _stranger(self, report: HeavyReport) -> bool:
         """Whether the report follows another life of this coordinator: then this one began from an old blob."""
         listed = self._lists.get(report.asked)
         return (
@@ -208,7 +208,7 @@ class HeavyHitterCoordinator:
             or (listed is not None and listed.digest != report.digest)
         )
 
-    def _opened(self, report: Report, listed: _List) -> Known:
+    def _opened(self, report: HeavyReport, listed: _List) -> Known:
         """A report with its counts put to their items; nothing in it is believed that contradicts itself."""
         others = report.named()
         hashes = np.concatenate([listed.hashes, hashes_of(others)])
@@ -277,12 +277,14 @@ class HeavyHitterCoordinator:
         incarnation, heard = known.order if known else (0, 0)
         self._spoken_to[site] = self._now or 0
         items, heavy = Names.of(asked.names), asked.flags
-        return self._send(site, Ask(self._query, self._epoch, self._version, incarnation, heard, items, heavy), purpose)
+        return self._send(
+            site, HeavyAsk(self._query, self._epoch, self._version, incarnation, heard, items, heavy), purpose
+        )
 
     def _heard(self, site: str) -> list[Action]:
         if site not in self._known:
             return []
-        return [self._send(site, Heard(self._query, self._epoch, *self._known[site].order), Purpose.CONTROL)]
+        return [self._send(site, HeavyHeard(self._query, self._epoch, *self._known[site].order), Purpose.CONTROL)]
 
     def _send(self, site: str, message: Message, purpose: str) -> Send:
         frame = write_frame(message)
@@ -291,4 +293,4 @@ class HeavyHitterCoordinator:
 
     def _persist(self) -> Persist:
         items = Names.of(self._lists[self._version].names)
-        return Persist("coordinator", write_frame(CoordinatorState(self._query, self._epoch, items)))
+        return Persist("coordinator", write_frame(HeavyCoordinatorState(self._query, self._epoch, items)))

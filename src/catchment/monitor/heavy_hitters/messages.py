@@ -19,7 +19,7 @@ from catchment.errors import DamagedBytesError
 from catchment.monitor.heavy_hitters.names import Key, Names
 from catchment.monitor.wire import BYTES, SINT, UINT, UINTS, Message, part, wire
 
-__all__ = ["Ask", "CoordinatorState", "Heard", "Report", "SiteState", "digest_of"]
+__all__ = ["HeavyAsk", "HeavyCoordinatorState", "HeavyHeard", "HeavyReport", "HeavySiteState", "digest_of"]
 
 
 def digest_of(items: Names | None, heavy: bytes) -> int:
@@ -27,7 +27,7 @@ def digest_of(items: Names | None, heavy: bytes) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Report(Message):
+class HeavyReport(Message):
     """A site at one position.
 
     `counts` are upper bounds: first of the items of the list that it was `asked` for, in the order of that list, then
@@ -35,20 +35,20 @@ class Report(Message):
     """
 
     kind: ClassVar[int] = 20
-    query: int = wire(1, UINT)
-    epoch: int = wire(2, UINT)
-    asked: int = wire(3, UINT)
-    incarnation: int = wire(4, UINT)
-    seq: int = wire(5, UINT)
-    position: int = wire(6, UINT)
+    query: int = wire(1, UINT, "Which question it is about.")
+    epoch: int = wire(2, UINT, "The coordinator's life.")
+    asked: int = wire(3, UINT, "The version of the list that was asked for; 0: none.")
+    incarnation: int = wire(4, UINT, "The site's life.")
+    seq: int = wire(5, UINT, "Rises with every report of a life.")
+    position: int = wire(6, UINT, "How many events are in it.")
     total: int = wire(7, UINT)
     """Events in the history, or in the window."""
     time: int = wire(8, SINT)
     """The window's end; 0 without a window."""
     slack: int = wire(9, UINT)
     """What a count may be too high by, by what the rows hold."""
-    others: Names | None = part(10, Names)  # noqa: RUF009
-    counts: tuple[int, ...] = wire(11, UINTS)
+    others: Names | None = part(10, Names, "Candidates that are not on the list.")  # noqa: RUF009
+    counts: tuple[int, ...] = wire(11, UINTS, "Upper bounds: of the list, in its order, then of the others.")
     onsets: tuple[int, ...] = wire(12, UINTS)
     """For each heavy item of the list, the panes for which it has been heavy here without a break; only in windows."""
     digest: int = wire(13, UINT)
@@ -59,18 +59,18 @@ class Report(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask(Message):
+class HeavyAsk(Message):
     """All items that the coordinator wants to have counts of; `heavy` has a bit for each, the first the lowest."""
 
     kind: ClassVar[int] = 21
-    query: int = wire(1, UINT)
-    epoch: int = wire(2, UINT)
-    version: int = wire(3, UINT)
-    incarnation: int = wire(4, UINT)
+    query: int = wire(1, UINT, "Which question it is about.")
+    epoch: int = wire(2, UINT, "The coordinator's life.")
+    version: int = wire(3, UINT, "Rises with every list of a life.")
+    incarnation: int = wire(4, UINT, "The site's life.")
     heard: int = wire(5, UINT)
     """The newest report that has arrived, by incarnation and sequence number."""
-    items: Names | None = part(6, Names)  # noqa: RUF009
-    heavy: bytes = wire(7, BYTES)
+    items: Names | None = part(6, Names, "The items to count.")  # noqa: RUF009
+    heavy: bytes = wire(7, BYTES, "A bit for each item: whether it is heavy.")
 
     def named(self) -> tuple[Key, ...]:
         return () if self.items is None else self.items.keys()
@@ -95,34 +95,34 @@ class Ask(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Heard(Message):
+class HeavyHeard(Message):
     """The newest report that has arrived, where there is nothing to ask."""
 
     kind: ClassVar[int] = 22
-    query: int = wire(1, UINT)
-    epoch: int = wire(2, UINT)
-    incarnation: int = wire(3, UINT)
-    heard: int = wire(4, UINT)
+    query: int = wire(1, UINT, "Which question it is about.")
+    epoch: int = wire(2, UINT, "The coordinator's life.")
+    incarnation: int = wire(3, UINT, "The site's life.")
+    heard: int = wire(4, UINT, "The newest report that has arrived.")
 
 
 @dataclass(frozen=True, slots=True)
-class SiteState(Message):
+class HeavySiteState(Message):
     """What a site keeps: which life this is, and its counts at one position."""
 
     kind: ClassVar[int] = 25
-    query: int = wire(1, UINT)
-    incarnation: int = wire(2, UINT)
-    local: bytes = wire(3, BYTES)
+    query: int = wire(1, UINT, "Which question it is about.")
+    incarnation: int = wire(2, UINT, "The site's life.")
+    local: bytes = wire(3, BYTES, "The counts, packed.")
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorState(Message):
+class HeavyCoordinatorState(Message):
     """What a coordinator keeps: which life this is, and what it was watching."""
 
     kind: ClassVar[int] = 26
-    query: int = wire(1, UINT)
-    epoch: int = wire(2, UINT)
-    items: Names | None = part(3, Names)  # noqa: RUF009
+    query: int = wire(1, UINT, "Which question it is about.")
+    epoch: int = wire(2, UINT, "The coordinator's life.")
+    items: Names | None = part(3, Names, "The items to count.")  # noqa: RUF009
 
     def named(self) -> tuple[Key, ...]:
         return () if self.items is None else self.items.keys()

@@ -28,7 +28,7 @@ import numpy as np
 from catchment.errors import DamagedBytesError, ParameterError
 from catchment.monitor.heavy_hitters.buffers import GradedBuffers
 from catchment.monitor.heavy_hitters.history import History
-from catchment.monitor.heavy_hitters.messages import Ask, Heard, Report, SiteState
+from catchment.monitor.heavy_hitters.messages import HeavyAsk, HeavyHeard, HeavyReport, HeavySiteState
 from catchment.monitor.heavy_hitters.names import Key, Names, hashes_of, in_order
 from catchment.monitor.heavy_hitters.plan import HeavyHitterPlan
 from catchment.monitor.heavy_hitters.recent import Recent
@@ -138,21 +138,21 @@ class HeavyHitterSite:
     def _receive(self, event: Received) -> str | None:
         """Take a message in; says why there should be a report now, if there should."""
         message = read_frame(event.frame)
-        if event.sender != COORDINATOR or not isinstance(message, Ask | Heard):
+        if event.sender != COORDINATOR or not isinstance(message, HeavyAsk | HeavyHeard):
             raise DamagedBytesError(f"a {type(message).__name__} from {event.sender!r} at a site")
         if message.query != self._query:
             return None
         if message.epoch < self._epoch:
-            return Purpose.CONTROL if isinstance(message, Ask) else None
+            return Purpose.CONTROL if isinstance(message, HeavyAsk) else None
         if message.incarnation == self._incarnation:
             self._heard = max(self._heard, min(message.heard, self._seq))
-        if isinstance(message, Heard):
+        if isinstance(message, HeavyHeard):
             return None
         if (message.epoch, message.version) <= (self._epoch, self._asked):
             return None
         return self._follow(message)
 
-    def _follow(self, ask: Ask) -> str | None:
+    def _follow(self, ask: HeavyAsk) -> str | None:
         names, flags = ask.named(), ask.flags()
         hashes = hashes_of(names)
         if np.unique(hashes).size != hashes.size:
@@ -174,7 +174,7 @@ class HeavyHitterSite:
         self._seq += 1
         self._spoke, self._reported, self._told_time = now, local.position, local.time
         self._buffers.clear()
-        report = Report(
+        report = HeavyReport(
             query=self._query, epoch=self._epoch, asked=self._asked, incarnation=self._incarnation, seq=self._seq,
             position=local.position, total=local.total, time=local.time, slack=local.slack,
             others=Names.of(others), counts=tuple(counts.tolist()), onsets=local.onsets(heavy),
@@ -188,11 +188,11 @@ class HeavyHitterSite:
         writer = Writer()
         self._local.write(writer)
         self._kept = self.position
-        return Persist("site", write_frame(SiteState(self._query, self._incarnation, writer.getvalue())))
+        return Persist("site", write_frame(HeavySiteState(self._query, self._incarnation, writer.getvalue())))
 
     def _restore(self, durable: bytes) -> None:
         state = read_frame(durable)
-        if not isinstance(state, SiteState) or state.query != self._query:
+        if not isinstance(state, HeavySiteState) or state.query != self._query:
             raise DamagedBytesError("this is not the state of a site of this question")
         reader = Reader(memoryview(state.local))
         self._local.read(reader)
