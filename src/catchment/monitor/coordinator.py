@@ -335,7 +335,8 @@ class _Query:
         """All flushes are in: a value, a rule, a zone."""
         self._members = self._alive()
         if not self._members:
-            return  # nobody is there: what was claimed stays claimed
+            self._rest()
+            return
         self._rule = self._watch.steer(self._total, len(self._members), self._past())
         self._events = self._flushes = self._flush_bytes = 0
         for peer in self._peers.values():
@@ -352,17 +353,25 @@ class _Query:
         moves = tuple(self._peers[site].contribution - self._peers[site].start for site in self._members)
         return Past(self._rule.name, self._events, self._flushes, self._flush_bytes, moves)
 
+    def _rest(self) -> None:
+        """Nobody is there: what was flushed is all there is, and stays so."""
+        self._state, self._rule = HOLDING, None
+        value = self._watch.value(self._total)
+        band = self._watch.band(self._total, value)
+        self._say(value, band.low, band.high)
+
     def _move(self) -> None:
         """Move the claim to the newest cut, if that is proven."""
         assert self._rule is not None
-        if not self._rule.proven(self._active()):
-            return
-        cut = {site: peer.cut if site in self._members else peer.flushed for site, peer in self._peers.items()}
+        if self._rule.proven(self._active()):
+            self._say(self._rule.value, self._rule.low, self._rule.high)
+
+    def _say(self, value: float, low: float, high: float) -> None:
+        members, peers = self._members, self._peers
         self._claim = Claim(
-            query=self._watch.number, answer=self._watch.answer(self._rule.value, self._rule.low, self._rule.high),
-            estimate=self._rule.value,
-            low=self._rule.low, high=self._rule.high, cut=cut, epoch=self._owner.epoch, round=self._round,
-            state=self._state,
+            query=self._watch.number, answer=self._watch.answer(value, low, high), estimate=value, low=low, high=high,
+            cut={site: peer.cut if site in members else peer.flushed for site, peer in peers.items()},
+            epoch=self._owner.epoch, round=self._round, state=self._state,
         )  # fmt: skip
 
     def claimed(self) -> Claim | None:
