@@ -48,6 +48,7 @@ class MonitorWorld:
         self._events = {site: _stream(draws, rng, both) for site in self.sites}
         self._keep = rng.choice((50, 200, 1000))
         self._truth: dict[tuple[str, int, int], I64] = {}
+        self._machines: dict[str, Site] = {}
         self._checked: Claim | None = None
 
     def nodes(self) -> list[Node]:
@@ -80,14 +81,17 @@ class MonitorWorld:
     # -- the truth --------------------------------------------------------------------------------------------
 
     def vector_at(self, site: str, position: int, time: int) -> I64:
-        """The site's vector at a cut, from its stream alone."""
+        """The site's vector at a cut, from its stream alone; cuts mostly go forward, and so does a machine for each."""
         if (site, position, time) not in self._truth:
+            machine = self._machines.get(site)
+            if machine is None or machine.position > position or machine.time > time:
+                machine = self._machines[site] = Site("truth", (self.watch,))
             keys, times, streams = self._events[site]
-            machine = Site("truth", (self.watch,))
+            part = slice(machine.position, position)
             for stream in (0, 1):
-                chosen = streams[:position] == stream
+                chosen = streams[part] == stream
                 if chosen.any():
-                    machine.handle(Arrived(keys[:position][chosen], times=times[:position][chosen], stream=stream), 0)
+                    machine.handle(Arrived(keys[part][chosen], times=times[part][chosen], stream=stream), 0)
             machine.handle(Arrived(time=time), 0)
             (vector,) = machine.vectors
             self._truth[site, position, time] = vector.values()
