@@ -23,7 +23,7 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.app.detect_commands import read_flows
+from catchment.app.jobs.detect import read_flows
 from catchment.app.report import Progress, Report
 from catchment.monitor.heavy_hitters import (
     Arrivals,

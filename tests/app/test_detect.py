@@ -12,7 +12,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from catchment.app.detect_commands import detect, read_flows
+from catchment.app.detect_commands import detect
+from catchment.app.jobs.detect import read_flows
 from catchment.errors import InputError, NameNotFoundError
 
 app = typer.Typer()

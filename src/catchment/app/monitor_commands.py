@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import json
-import logging
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from catchment.answer import plain
-from catchment.app.watch_tables import read_watches
-from catchment.errors import NameNotFoundError
-from catchment.monitor.coordinator import Claim, Coordinator
-from catchment.monitor.site import Arrived, Leave, Site
-from catchment.monitor.watch import Watch
-from catchment.net.certificates import make_certificates
-from catchment.net.driver import Driver
-from catchment.net.run import run_coordinator, run_site
-from catchment.net.settings import read_coordinator, read_site
-from catchment.net.source.base import Batch, Source
-
 __all__ = ["certificates", "claims", "coordinator", "site"]
 
-CLAIMS = "claims.json"
+# gRPC and the protocols take as long to import as the rest together: the commands import them when they run.
+
 File = Annotated[Path, typer.Argument(help="Its file of settings, TOML.")]
-Until = Annotated[bool, typer.Option("--once", help="Stop when the source has ended and all of it is safe.")]
 
 
 def coordinator(
@@ -35,47 +20,23 @@ def coordinator(
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks at the claims.")] = 1.0,
 ) -> None:
     """Add up what the sites see, and say what is true of it; it goes to the terminal and to claims.json."""
-    settings = read_coordinator(file, also=("watch",))
-    watches = read_watches(settings.more["watch"])
-    _log()
-    teller = _Teller(watches, settings.state / CLAIMS, every)
+    from catchment.app.jobs.monitor import start_coordinator
 
-    def build(blobs: dict[str, bytes]) -> Coordinator:
-        return Coordinator(tuple(watches.values()), settings.sites, blobs=blobs, lease=settings.lease)
-
-    def look(machine: Any, _: Driver) -> bool:
-        teller.look(machine)
-        return False
-
-    print(f"listening on {settings.listen} for {', '.join(settings.sites)}", flush=True)
-    raise typer.Exit(run_coordinator(settings, build, done=look))
+    raise typer.Exit(start_coordinator(file, every=every))
 
 
 def site(
     file: File,
-    once: Until = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Leave when the source has ended and all of it is safe.")
+    ] = False,
     heartbeat: Annotated[float, typer.Option(min=0.1, help="Seconds after which it reports in any case.")] = 5.0,
     keep: Annotated[int, typer.Option(min=1, help="Make the state durable after so many events.")] = 1_000_000,
 ) -> None:
     """Read events, keep the sketches, and tell the coordinator what it must know."""
-    settings = read_site(file, also=("watch",))
-    watches = tuple(read_watches(settings.more["watch"]).values())
-    timed = any(watch.window is not None for watch in watches)
-    _log()
+    from catchment.app.jobs.monitor import start_site
 
-    def build(blobs: dict[str, bytes]) -> Site:
-        return Site(settings.name, watches, blobs=blobs, heartbeat=int(heartbeat * 1000), keep=keep)
-
-    def event(batch: Batch) -> Arrived | Leave:
-        return Arrived(batch.keys, times=batch.times if timed else None) if len(batch) else Leave()
-
-    def done(machine: Any, _: Driver) -> bool:
-        return bool(machine.gone)
-
-    source: Source = settings.source.build()
-    if once:
-        source = _Ending(source)
-    raise typer.Exit(run_site(settings, build, source, as_event=event, done=done))
+    raise typer.Exit(start_site(file, once=once, heartbeat=heartbeat, keep=keep))
 
 
 def claims(
@@ -83,15 +44,14 @@ def claims(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print what a running coordinator claims, with bounds, sites and the cut that it is about."""
-    found = read_coordinator(file, also=("watch",)).state / CLAIMS
-    if not found.exists():
-        raise NameNotFoundError(f"no claims at {found}", "start catchment coordinator with this file first")
-    text = found.read_text()
+    from catchment.app.jobs.monitor import claim_line, read_claims
+
+    text = read_claims(file)
     if as_json:
         print(text)
         return
     for name, claim in json.loads(text).items():
-        print(_line(name, claim))
+        print(claim_line(name, claim))
 
 
 def certificates(
@@ -101,90 +61,8 @@ def certificates(
     days: Annotated[int, typer.Option(help="How long they are good.")] = 365,
 ) -> None:
     """Make an authority and certificates for the coordinator and the sites; those that are there stay."""
+    from catchment.net.certificates import make_certificates
+
     made = make_certificates(folder, hosts or ["localhost", "127.0.0.1"], sites, days=days)
     for name, files in made.items():
         print(f"{name}: {files.certificate}, {files.key}")
-
-
-class _Ending:
-    """A source that says, by an empty batch, that it has ended."""
-
-    def __init__(self, source: Source) -> None:
-        self._source, self._position, self._said = source, 0, False
-        self.bad = source.bad
-
-    @property
-    def replayable(self) -> bool:
-        return self._source.replayable
-
-    def start(self, position: int, marks: bytes = b"") -> None:
-        self._position = position
-        self._source.start(position, marks)
-
-    def next(self) -> Batch | None:
-        batch = self._source.next()
-        if batch is not None:
-            self._position = batch.position
-        elif not self._said:
-            self._said = True
-            return Batch((), None, self._position)
-        return batch
-
-    def marks(self) -> bytes:
-        return self._source.marks()
-
-    def stop(self) -> None:
-        self._said = True
-        self._source.stop()
-
-    def close(self) -> None:
-        self._source.close()
-
-
-def _log() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S")
-
-
-class _Teller:
-    """Prints claims that have changed, and keeps them in a file for others."""
-
-    def __init__(self, watches: dict[str, Watch], file: Path, every: float) -> None:
-        self._watches, self._file, self._every = watches, file, every
-        self._next = 0.0
-        self._told: dict[str, Any] = {}
-
-    def look(self, machine: Coordinator, clock: Callable[[], float] = time.monotonic) -> None:
-        if clock() < self._next:
-            return
-        self._next = clock() + self._every
-        now = {name: _shown(machine.claim(watch.number)) for name, watch in self._watches.items()}
-        if now == self._told:
-            return
-        for name, claim in now.items():
-            if claim != self._told.get(name):
-                print(_line(name, claim), flush=True)
-        self._told = now
-        beside = self._file.with_suffix(".new")
-        beside.write_text(json.dumps(now, indent=2, allow_nan=False))
-        beside.replace(self._file)
-
-
-def _shown(claim: Claim | None) -> dict[str, Any] | None:
-    if claim is None:
-        return None
-    answer = claim.answer.to_dict()
-    shown: dict[str, Any] = plain(
-        {**answer, "cut": claim.cut, "left": claim.left, "state": claim.state, "round": claim.round}
-    )
-    return shown
-
-
-def _line(name: str, claim: dict[str, Any] | None) -> str:
-    if claim is None:
-        return f"{name}: nothing yet"
-    low, high = (f"{claim[end]:,.6g}" if claim[end] is not None else "∞" for end in ("low", "high"))
-    events = sum(position for position, _ in claim["cut"].values())
-    missing = f", missing {', '.join(claim['missing'])}" if claim["missing"] else ""
-    return (
-        f"{name}: {claim['value']:,.6g} in [{low}, {high}], of {events:,} events at {len(claim['cut'])} sites{missing}"
-    )

@@ -8,9 +8,6 @@ from typing import Annotated
 import typer
 
 from catchment.errors import SimulationError
-from catchment.testing.monitor_world import build_monitor_world
-from catchment.testing.simulation import Outcome, replay
-from catchment.testing.simulation import simulate as play_seeds
 
 __all__ = ["simulate"]
 
@@ -22,6 +19,10 @@ def simulate(
     again: Annotated[int | None, typer.Option(help="Play this one seed, and print its last lines.")] = None,
 ) -> None:
     """Play worlds of monitors with loss, crashes, partitions, skew; fail if a claim is false or does not come back."""
+    from catchment.testing.monitor_world import build_monitor_world
+    from catchment.testing.simulation import Outcome, replay
+    from catchment.testing.simulation import simulate as play_seeds
+
     if again is not None:
         try:
             network = replay(build_monitor_world, again)

@@ -1,0 +1,157 @@
+"""Runs a coordinator or a site from its file of settings."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from catchment.answer import plain
+from catchment.app.watch_tables import read_watches
+from catchment.errors import NameNotFoundError
+from catchment.monitor.coordinator import Claim, Coordinator
+from catchment.monitor.site import Arrived, Leave, Site
+from catchment.monitor.watch import Watch
+from catchment.net.driver import Driver
+from catchment.net.run import run_coordinator, run_site
+from catchment.net.settings import read_coordinator, read_site
+from catchment.net.source.base import Batch, Source
+
+__all__ = ["claim_line", "read_claims", "start_coordinator", "start_site"]
+
+CLAIMS = "claims.json"
+
+
+def start_coordinator(file: Path, *, every: float) -> int:
+    """Run until it is told to stop; the exit code."""
+    settings = read_coordinator(file, also=("watch",))
+    watches = read_watches(settings.more["watch"])
+    _log()
+    teller = _Teller(watches, settings.state / CLAIMS, every)
+
+    def build(blobs: dict[str, bytes]) -> Coordinator:
+        return Coordinator(tuple(watches.values()), settings.sites, blobs=blobs, lease=settings.lease)
+
+    def look(machine: Any, _: Driver) -> bool:
+        teller.look(machine)
+        return False
+
+    print(f"listening on {settings.listen} for {', '.join(settings.sites)}", flush=True)
+    return run_coordinator(settings, build, done=look)
+
+
+def start_site(file: Path, *, once: bool, heartbeat: float, keep: int) -> int:
+    """Run until it is told to stop, or until the source has ended; the exit code."""
+    settings = read_site(file, also=("watch",))
+    watches = tuple(read_watches(settings.more["watch"]).values())
+    timed = any(watch.window is not None for watch in watches)
+    _log()
+
+    def build(blobs: dict[str, bytes]) -> Site:
+        return Site(settings.name, watches, blobs=blobs, heartbeat=int(heartbeat * 1000), keep=keep)
+
+    def event(batch: Batch) -> Arrived | Leave:
+        return Arrived(batch.keys, times=batch.times if timed else None) if len(batch) else Leave()
+
+    def done(machine: Any, _: Driver) -> bool:
+        return bool(machine.gone)
+
+    source: Source = settings.source.build()
+    if once:
+        source = _Ending(source)
+    return run_site(settings, build, source, as_event=event, done=done)
+
+
+def read_claims(file: Path) -> str:
+    """What the coordinator of this file claims, as JSON."""
+    found = read_coordinator(file, also=("watch",)).state / CLAIMS
+    if not found.exists():
+        raise NameNotFoundError(f"no claims at {found}", "start catchment coordinator with this file first")
+    return found.read_text()
+
+
+class _Ending:
+    """A source that says, by an empty batch, that it has ended."""
+
+    def __init__(self, source: Source) -> None:
+        self._source, self._position, self._said = source, 0, False
+        self.bad = source.bad
+
+    @property
+    def replayable(self) -> bool:
+        return self._source.replayable
+
+    def start(self, position: int, marks: bytes = b"") -> None:
+        self._position = position
+        self._source.start(position, marks)
+
+    def next(self) -> Batch | None:
+        batch = self._source.next()
+        if batch is not None:
+            self._position = batch.position
+        elif not self._said:
+            self._said = True
+            return Batch((), None, self._position)
+        return batch
+
+    def marks(self) -> bytes:
+        return self._source.marks()
+
+    def stop(self) -> None:
+        self._said = True
+        self._source.stop()
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def _log() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S")
+
+
+class _Teller:
+    """Prints claims that have changed, and keeps them in a file for others."""
+
+    def __init__(self, watches: dict[str, Watch], file: Path, every: float) -> None:
+        self._watches, self._file, self._every = watches, file, every
+        self._next = 0.0
+        self._told: dict[str, Any] = {}
+
+    def look(self, machine: Coordinator, clock: Callable[[], float] = time.monotonic) -> None:
+        if clock() < self._next:
+            return
+        self._next = clock() + self._every
+        now = {name: _shown(machine.claim(watch.number)) for name, watch in self._watches.items()}
+        if now == self._told:
+            return
+        for name, claim in now.items():
+            if claim != self._told.get(name):
+                print(claim_line(name, claim), flush=True)
+        self._told = now
+        beside = self._file.with_suffix(".new")
+        beside.write_text(json.dumps(now, indent=2, allow_nan=False))
+        beside.replace(self._file)
+
+
+def _shown(claim: Claim | None) -> dict[str, Any] | None:
+    if claim is None:
+        return None
+    answer = claim.answer.to_dict()
+    shown: dict[str, Any] = plain(
+        {**answer, "cut": claim.cut, "left": claim.left, "state": claim.state, "round": claim.round}
+    )
+    return shown
+
+
+def claim_line(name: str, claim: dict[str, Any] | None) -> str:
+    if claim is None:
+        return f"{name}: nothing yet"
+    low, high = (f"{claim[end]:,.6g}" if claim[end] is not None else "∞" for end in ("low", "high"))
+    events = sum(position for position, _ in claim["cut"].values())
+    missing = f", missing {', '.join(claim['missing'])}" if claim["missing"] else ""
+    return (
+        f"{name}: {claim['value']:,.6g} in [{low}, {high}], of {events:,} events at {len(claim['cut'])} sites{missing}"
+    )
