@@ -64,7 +64,7 @@ class Message:
             Message._kinds[cls.kind] = cls
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
+        for field in _ordered(type(self)):
             _check(type(self).__name__, field, getattr(self, field.name))
 
     def to_bytes(self) -> bytes:

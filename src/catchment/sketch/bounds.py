@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,7 @@ def chernoff_radius(delta: float) -> float:
     return math.sqrt(2 * math.log(2 / delta))
 
 
+@lru_cache(maxsize=4096)
 def median_row_failure(depth: int, delta: float) -> float:
     """The largest p such that a median of `depth` independent rows, each wrong with probability p, is wrong with
     probability at most delta.
