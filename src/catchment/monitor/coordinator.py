@@ -149,6 +149,10 @@ class Coordinator:
             raise NameNotFoundError(f"no query {query}", f"there are {known}")
         return self._queries[query].claimed()
 
+    def rule(self, query: int) -> str:
+        """The name of the rule in force; empty before the first round."""
+        return self._queries[query].rule_name
+
 
 @dataclass(slots=True)
 class _Peer:
@@ -362,6 +366,10 @@ class _Query:
             low=self._rule.low, high=self._rule.high, cut=cut, epoch=self._owner.epoch, round=self._round,
             state=self._state,
         )  # fmt: skip
+
+    @property
+    def rule_name(self) -> str:
+        return "" if self._rule is None else self._rule.name
 
     def claimed(self) -> Claim | None:
         if self._claim is None:
