@@ -2,7 +2,9 @@
 
     CatchmentError                 the root: catch this to catch them all
     ├── ParameterError             a parameter outside its limits, when a thing is built
-    │   └── PipelineError          a file that describes no pipeline, by its line, or one that failed
+    │   ├── SettingsError          a file of settings that is wrong, by its line
+    │   │   └── PipelineError      one that describes no pipeline, or a pipeline that failed
+    │   └── InsecureAddressError   an address beyond this machine, without TLS
     ├── InputError                 events that cannot be taken; nothing was changed
     │   ├── KeyTypeError           keys of a type that has no one hash
     │   ├── NullKeyError           a null among the keys
@@ -13,6 +15,7 @@
     ├── BytesError                 bytes that are not one whole sketch
     │   ├── DamagedBytesError      cut short, altered, or contradicting themselves
     │   └── UnknownFormatError     a magic, version, family or flag from elsewhere
+    ├── IdentityError              a certificate or a name that proves nothing here
     ├── NameNotFoundError          no experiment, benchmark, adapter or file of that name
     ├── PackageMissingError        an optional package that is asked for and not installed
     ├── SimulationError            a simulated run in which a claim was false, or a machine broke
@@ -27,7 +30,9 @@ __all__ = [
     "BytesError",
     "CatchmentError",
     "DamagedBytesError",
+    "IdentityError",
     "InputError",
+    "InsecureAddressError",
     "KernelCacheWarning",
     "KeyTypeError",
     "MergeError",
@@ -37,6 +42,7 @@ __all__ = [
     "ParameterError",
     "PipelineError",
     "QueryError",
+    "SettingsError",
     "SimulationError",
     "TimeError",
     "UnknownFormatError",
@@ -61,7 +67,15 @@ class ParameterError(CatchmentError, ValueError):
     """A parameter outside its limits."""
 
 
-class PipelineError(ParameterError):
+class SettingsError(ParameterError):
+    """A file of settings that is wrong; the problem names the file, and the line."""
+
+
+class InsecureAddressError(ParameterError):
+    """An address beyond this machine, without TLS."""
+
+
+class PipelineError(SettingsError):
     """A file that describes no pipeline, or a pipeline that failed; the problem names the file, and the line."""
 
 
@@ -106,6 +120,10 @@ class DamagedBytesError(BytesError):
 
 class UnknownFormatError(BytesError):
     """A magic, version, family or flag that this version does not know."""
+
+
+class IdentityError(CatchmentError, PermissionError):
+    """A certificate or a name that proves nothing here."""
 
 
 class NameNotFoundError(CatchmentError, LookupError):

@@ -15,7 +15,7 @@ from catchment.app.catalog import Catalog
 from catchment.app.report import Report
 from catchment.errors import InputError, NameNotFoundError, ParameterError
 from catchment.window.ecm import ECMSketch
-from experiments import ecm_trials, windowed_count_min
+from experiments import ecm_trials, topico, windowed_count_min
 from experiments.traces import chosen, described, flow_like, load, web_like
 
 ROOT = Path(__file__).parents[2]
@@ -202,6 +202,25 @@ def test_many_sites_cost_bytes_and_not_the_bounds() -> None:
     for name, value in report.figures.items():
         if name.endswith("_fit_total_off_at_256"):
             assert abs(value) <= 0.15, name
+
+
+def test_top_k_peers_are_near_the_observer_and_certify_nothing_false(tmp_path: Path) -> None:
+    report = quick("topico")
+    assert report.figures["false_certificates"] == 0
+    assert all(isinstance(share, float) and share > 0.5 for share in column(report, "certain"))
+    assert all(isinstance(far, float) and far < 0.5 for far in column(report, "distance"))
+    path = tmp_path / "records"
+    rng = np.random.default_rng(6)
+    rows = zip(np.sort(rng.integers(0, 30, 2_000)), rng.zipf(1.5, 2_000) % 50, rng.integers(0, 20, 2_000), strict=True)
+    path.write_bytes(b"".join(record(897_861_223 + int(at), int(item), int(server)) for at, item, server in rows))
+    given = quick("topico", path)
+    assert column(given, "stream") == ["WC98 records records"]
+    assert given.figures["false_certificates"] == 0
+    same, reversed_, apart = (topico.distance(np.arange(5), np.array(other)) for other in (
+        [0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [5, 6, 7, 8, 9],
+    ))  # fmt: skip
+    assert (same, apart) == (0, 1)
+    assert 0 < reversed_ < apart
 
 
 def test_an_experiment_runs_on_the_trace_it_is_given(tmp_path: Path) -> None:

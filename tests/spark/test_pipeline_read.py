@@ -8,9 +8,9 @@ import pytest
 
 from catchment import ECMSketch
 from catchment.errors import NameNotFoundError, ParameterError, PipelineError
-from catchment.spark.pipeline.lines import lines_of
 from catchment.spark.pipeline.read import EXAMPLE, parse_pipeline, read_pipeline
 from catchment.spark.pipeline.sources import needed_settings
+from catchment.window.settings_lines import lines_of
 
 pytestmark = pytest.mark.spark
 

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import InputError
-from catchment.kernel.drift import drift_signed
-from catchment.kernel.fast_ams import add_signed
+from catchment.kernel.fast_ams import add_signed, add_signed_tracked
 from catchment.kernel.hashing import draws
 from catchment.monitor.packing import pack_cells, pack_updates, unpack_cells, unpack_updates
 from catchment.sketch.codec import Reader, Writer
@@ -96,12 +95,15 @@ class SignedVector(Vector):
 
     def add(self, hashes: U64, weights: I64, times: I64 | None, stream: int) -> None:
         part = self.part(stream)
-        add_signed(self._cells[part], self._draws, hashes, weights)
+        cells = self._cells[part]
+        if not self.drifts:
+            add_signed(cells, self._draws, hashes, weights)
         for drift in self.drifts:
-            drift_signed(
-                drift.cells[part], self._draws, hashes, weights,
-                drift.norms[part], drift.dots[part], drift.reference[part] if drift.reference.size else _NOTHING,
-            )  # fmt: skip
+            reference = drift.reference[part] if drift.reference.size else _NOTHING
+            add_signed_tracked(
+                cells, self._draws, hashes, weights, drift.cells[part], reference, drift.norms[part], drift.dots[part]
+            )
+            cells = _NOTHING  # they have it now; the other drifts are only their own
             drift.note(hashes, weights, stream)
 
     def part(self, stream: int) -> slice:

@@ -35,14 +35,17 @@ _DEFAULTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def wire(number: int, form: str) -> Any:
-    """A field of a message: its number in the bytes and its form; its default is protobuf's."""
-    return dataclasses.field(default=_DEFAULTS[form], metadata={"number": number, "form": form})
+def wire(number: int, form: str, doc: str = "") -> Any:
+    """A field of a message: its number in the bytes and its form; its default is protobuf's.
+
+    `doc` is what `net/catchment.proto` says about it; a text below the field does as well.
+    """
+    return dataclasses.field(default=_DEFAULTS[form], metadata={"number": number, "form": form, "doc": doc})
 
 
-def part(number: int, kind: type[Message]) -> Any:
+def part(number: int, kind: type[Message], doc: str = "") -> Any:
     """A field that is a message itself, or None."""
-    return dataclasses.field(default=None, metadata={"number": number, "form": kind})
+    return dataclasses.field(default=None, metadata={"number": number, "form": kind, "doc": doc})
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from catchment.sketch.base import Sketch
 from catchment.sketch.space_saving import SpaceSaving
 from catchment.sketch.ultraloglog import UltraLogLog
-from catchment.spark.pipeline.tables import Table
 from catchment.window.dyadic import DyadicECM
 from catchment.window.ecm import PURPOSES, ECMSketch
 from catchment.window.grid_sketch import COUNTERS
 from catchment.window.ordered import INTEGER, ORDERS
 from catchment.window.panes import Panes
+from catchment.window.settings_tables import Table
 from catchment.window.wave import Wave
 
 __all__ = ["KINDS", "Kind"]

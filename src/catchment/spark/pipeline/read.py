@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import partial
 from pathlib import Path
 
-from catchment.errors import NameNotFoundError, PipelineError
+from catchment.errors import PipelineError
 from catchment.spark.pipeline.kinds import KINDS
-from catchment.spark.pipeline.lines import lines_of
 from catchment.spark.pipeline.spec import (
     AS_FAST_AS_POSSIBLE,
     AVAILABLE_NOW,
@@ -21,9 +19,10 @@ from catchment.spark.pipeline.spec import (
     SparkSettings,
     Window,
 )
-from catchment.spark.pipeline.tables import Places, Table
 from catchment.spark.source.generator import Plan as GeneratorPlan
 from catchment.spark.stream import OUTPUTS
+from catchment.window.settings_file import open_settings, parse_settings
+from catchment.window.settings_tables import Table
 
 __all__ = ["EXAMPLE", "FORMATS", "parse_pipeline", "read_pipeline"]
 
@@ -49,29 +48,13 @@ def read_pipeline(file: Path) -> Pipeline:
     NameNotFoundError
         There is no such file.
     """
-    if not file.is_file():
-        raise NameNotFoundError(f"no file {file}", f"write one with `catchment pipeline init {file}`")
-    try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as problem:
-        line = problem.object[: problem.start].count(b"\n") + 1
-        raise PipelineError(f"{file}, line {line}: a byte that is not UTF-8", "save the file as UTF-8") from None
-    return parse_pipeline(text, str(file), file.parent)
+    cure = f"write one with `catchment pipeline init {file}`"
+    return _pipeline(open_settings(file, what="a pipeline", cure=cure, kind=PipelineError), file.parent)
 
 
 def parse_pipeline(text: str, file: str = "pipeline.toml", folder: Path | None = None) -> Pipeline:
     """The pipeline that a text describes; `folder` is what relative paths in it start from."""
-    try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
-        at = re.search(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", str(problem))
-        line = int(at[2]) if at and at[2] else text.count("\n") + 1
-        said = at[1] if at else str(problem)
-        column = f", column {at[3]}" if at and at[3] else ""
-        raise PipelineError(
-            f"{file}, line {line}{column}: this is not TOML ({said})", "texts are in quotes, tables in [brackets]"
-        ) from None
-    return _pipeline(Table(values, (), Places(file, lines_of(text))), folder or Path())
+    return _pipeline(parse_settings(text, file, what="a pipeline", kind=PipelineError), folder or Path())
 
 
 def _pipeline(file: Table, folder: Path) -> Pipeline:

@@ -14,13 +14,13 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from catchment.errors import ParameterError
 from catchment.spark.kafka import connector_settings, kafka_events
-from catchment.spark.pipeline.lines import Path
 from catchment.spark.pipeline.spec import Pipeline, Source
 from catchment.spark.source.dead_letters import Checks, split_bad
 from catchment.spark.source.generator import EventSource
 from catchment.spark.source.netflow import read_netflow
 from catchment.spark.source.options import Options
 from catchment.spark.source.wc98 import WebLogSource
+from catchment.window.settings_lines import Path
 
 __all__ = ["needed_settings", "open_source"]
 

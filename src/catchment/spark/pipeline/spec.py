@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from catchment.sketch.base import Sketch
-from catchment.spark.pipeline.lines import Path
-from catchment.spark.pipeline.tables import Places
 from catchment.spark.plan import SketchOf
+from catchment.window.settings_lines import Path
+from catchment.window.settings_tables import Places
 
 __all__ = [
     "AS_FAST_AS_POSSIBLE",

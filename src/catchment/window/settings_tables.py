@@ -1,4 +1,4 @@
-"""Tables of a pipeline's file: each key is read once, with its type and limits, and every error says where it is."""
+"""Tables of a file of settings: each key is read once, with its type and limits, and every error says where it is."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from catchment.errors import CatchmentError, PipelineError
-from catchment.spark.pipeline.lines import Path, line_of
+from catchment.errors import CatchmentError, SettingsError
 from catchment.window.durations import microseconds
+from catchment.window.settings_lines import Path, line_of
 
 __all__ = ["Places", "Table"]
 
@@ -20,19 +20,21 @@ _REQUIRED: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """A file, and the lines of what is in it."""
+    """A file, the lines of what is in it, what it describes, and which error says what is wrong with it."""
 
     file: str
     lines: dict[Path, int] = field(default_factory=dict)
+    what: str = "a file of settings"
+    kind: type[SettingsError] = SettingsError
 
-    def error(self, path: Path, problem: str, cure: str) -> PipelineError:
-        return PipelineError(f"{self.file}, line {line_of(self.lines, path)}: {problem}", cure)
+    def error(self, path: Path, problem: str, cure: str) -> SettingsError:
+        return self.kind(f"{self.file}, line {line_of(self.lines, path)}: {problem}", cure)
 
     def checked(self, path: Path, check: Callable[[], Value]) -> Value:
         """What `check` gives; an error of ours gets its place."""
         try:
             return check()
-        except PipelineError:
+        except SettingsError:
             raise
         except CatchmentError as problem:
             raise self.error(self._meant(path, problem.problem), problem.problem, problem.cure) from problem
@@ -62,7 +64,7 @@ class Table:
             raise self.places.error(self.path, f"{where} has no {name}", cure)
         return default
 
-    def error(self, name: str, problem: str, cure: str) -> PipelineError:
+    def error(self, name: str, problem: str, cure: str) -> SettingsError:
         """An error about a key of this table."""
         return self.places.error((*self.path, name), problem, cure)
 
@@ -165,7 +167,7 @@ class Table:
         """Refuse the first key that nothing asked for."""
         for name in self._values:
             if name not in self._known:
-                where = f"[{_shown(self.path)}]" if self.path else "a pipeline"
+                where = f"[{_shown(self.path)}]" if self.path else self.places.what
                 raise self.error(name, f"{where} has no key {name!r}", _meant(name, self._known, "it takes"))
 
 

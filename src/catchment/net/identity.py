@@ -1,0 +1,120 @@
+"""Identity: a site is who its certificate says, and nobody else.
+
+Both ends show a certificate that one authority has signed. The name of a site is the URI `catchment://site/<name>` in
+the subject alternative names of its certificate: a kind of name that no web server's certificate has, so a certificate
+of the same authority for something else is no site. The coordinator's certificate has the DNS names and addresses under
+which sites dial it, and they check them as for any server; a site's has none, so no site can pose as the coordinator.
+
+Without certificates there is development mode: loopback addresses only, and the name is what the site says in the
+call's metadata. Any process of the machine can then say any name; nothing but the loopback interface protects it.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from catchment.errors import IdentityError, NameNotFoundError, ParameterError
+from catchment.monitor.machine import COORDINATOR
+
+__all__ = ["SITE_METADATA", "Certificates", "check_site_name", "name_in_certificate", "name_in_pem", "site_uri"]
+
+SITE_METADATA = "catchment-site"
+"""The key of the metadata in which a site says its name in development mode, and only there."""
+
+_URI = "catchment://site/"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+def check_site_name(name: str) -> str:
+    """The name, if it can be a site's."""
+    if not _NAME.fullmatch(name) or name == COORDINATOR:
+        raise ParameterError(
+            f"the site name {name!r}",
+            f"use up to 63 letters, digits, dots, - and _, a letter or digit first, and not {COORDINATOR!r}",
+        )
+    return name
+
+
+def site_uri(name: str) -> str:
+    """What the certificate of a site says.
+
+    >>> site_uri("berlin")
+    'catchment://site/berlin'
+    """
+    return _URI + check_site_name(name)
+
+
+def name_in_certificate(certificate: bytes) -> str:
+    """The name of the site whose certificate, in DER, this is."""
+    try:
+        names = x509.load_der_x509_certificate(certificate).extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        )
+        uris = names.value.get_values_for_type(x509.UniformResourceIdentifier)
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError) as problem:
+        raise IdentityError(f"a certificate without names ({problem})", _CURE) from None
+    found = [uri.removeprefix(_URI) for uri in uris if uri.startswith(_URI)]
+    if len(found) != 1 or not _NAME.fullmatch(found[0]) or found[0] == COORDINATOR:
+        raise IdentityError(f"a certificate that names {', '.join(found) or 'no site'}", _CURE)
+    return found[0]
+
+
+def name_in_pem(file: Path) -> str:
+    """The name of the site whose certificate is in this file."""
+    try:
+        certificate = x509.load_pem_x509_certificate(file.read_bytes())
+    except (OSError, ValueError) as problem:
+        raise IdentityError(f"{file} is no certificate ({problem})", _CURE) from None
+    return name_in_certificate(certificate.public_bytes(serialization.Encoding.DER))
+
+
+_CURE = f"make one with the URI {_URI}<name>, for instance with `catchment certificates`"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """Files in PEM: the authority that both ends trust, and this end's certificate and key.
+
+    They are read at each use, so that a renewed certificate counts from the next connection of a site on, and from the
+    next start of a coordinator.
+    """
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+    def check(self) -> None:
+        """Refuse files that are missing or do not fit together, before anything is started."""
+        for file in (self.authority, self.certificate, self.key):
+            if not file.is_file():
+                raise NameNotFoundError(f"no file {file}", "make one with `catchment certificates`, or name another")
+        self.server_context()
+
+    def read(self) -> tuple[bytes, bytes, bytes]:
+        """Authority, key and certificate, in the order in which gRPC takes them."""
+        try:
+            return self.authority.read_bytes(), self.key.read_bytes(), self.certificate.read_bytes()
+        except OSError as problem:
+            raise IdentityError(f"{problem.filename}: {problem.strerror}", "make the file readable") from None
+
+    def server_context(self) -> ssl.SSLContext:
+        """TLS for a server that asks every client for a certificate of the authority."""
+        try:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context.load_cert_chain(self.certificate, self.key)
+            context.load_verify_locations(self.authority)
+        except (ssl.SSLError, OSError) as problem:
+            raise IdentityError(
+                f"{self.certificate}, {self.key} and {self.authority} cannot be used ({problem})",
+                "give a certificate, its own key and its authority, in PEM and without a password",
+            ) from None
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.set_alpn_protocols(["h2"])  # gRPC is HTTP/2, and its clients insist on being told so
+        return context

@@ -1,0 +1,67 @@
+"""Monitors on a bad network: every claim is true at its cut, and after the faults all is claimed of now again."""
+
+from __future__ import annotations
+
+import pytest
+
+from catchment.errors import SimulationError
+from catchment.monitor.coordinator import _Query
+from catchment.monitor.rules.balance import BalanceGuard
+from catchment.monitor.rules.countdown import CountdownGuard
+from catchment.monitor.rules.push import PushGuard
+from catchment.monitor.watch import SelfJoin, Total, Watch
+from catchment.testing.monitor_world import build_monitor_world
+from catchment.testing.simulation import replay, simulate
+
+SEEDS = 500
+PARTS = 10
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_claim_is_false_and_all_come_back(part: int) -> None:
+    seeds = range(part * SEEDS // PARTS, (part + 1) * SEEDS // PARTS)
+    outcome = simulate(build_monitor_world, seeds, jobs=1)
+    outcome.raise_failure()
+    assert outcome.claims > 20 * len(seeds)
+    for fault in ("loss", "duplicate", "reorder", "clog", "cut", "crash", "skew", "jump", "join"):
+        assert outcome.struck[fault], f"no {fault} in these seeds"
+
+
+def test_a_seed_replays_exactly() -> None:
+    one, other = replay(build_monitor_world, 7), replay(build_monitor_world, 7)
+    assert one.trace_hash == other.trace_hash
+    assert one.trace_hash != replay(build_monitor_world, 8).trace_hash
+
+
+def _caught(watch: Watch, seeds: int = 40) -> None:
+    with pytest.raises(SimulationError, match="is claimed"):
+        for seed in range(seeds):
+            build_monitor_world(seed, watch=watch).play()
+
+
+def test_a_site_that_counts_down_too_little_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = CountdownGuard.look
+    monkeypatch.setattr(CountdownGuard, "look", lambda self: look(self) // 3)
+    _caught(Total(theta=0.1, rule="near"))
+
+
+def test_a_site_that_does_not_push_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PushGuard, "must_flush", lambda self: False)
+    _caught(Total(theta=0.1, rule="push"))
+
+
+def test_a_site_that_does_not_see_that_it_is_outside_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BalanceGuard, "look", lambda self: 0)
+    _caught(SelfJoin(theta=0.6, epsilon=0.4, delta=0.4, rule="eager"))
+
+
+def test_a_claim_that_is_moved_without_proof_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def move(self: _Query) -> None:
+        rule = self._rule
+        assert rule is not None
+        monkeypatch.setattr(type(rule), "proven", lambda *_: True)
+        original(self)
+
+    original = _Query._move
+    monkeypatch.setattr(_Query, "_move", move)
+    _caught(Total(theta=0.1, rule="near"))

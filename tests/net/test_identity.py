@@ -1,0 +1,217 @@
+"""Who is let in: the right certificate, and no other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+import pytest
+
+from catchment.errors import IdentityError, NameNotFoundError, ParameterError, UnreachableError
+from catchment.monitor.machine import COORDINATOR
+from catchment.monitor.wire import write_frame
+from catchment.net.address import Address
+from catchment.net.certificates import Authority, make_certificates
+from catchment.net.client import Client, check_health
+from catchment.net.identity import SITE_METADATA, Certificates, check_site_name, name_in_pem
+from catchment.net.server import Server
+from tests.net.loop import HERE, QUICK, Numbers, running, until
+from tests.net.toy import ToyCoordinator, ToyCount, ToySite, events_of
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Certificates]:
+    return make_certificates(tmp_path_factory.mktemp("pki"), ["127.0.0.1", "localhost"], ["a", "b", "stranger"])
+
+
+def pair(folder: Path, authority: Path, certificate: bytes, key: bytes) -> Certificates:
+    (folder / "own.pem").write_bytes(certificate)
+    (folder / "own.key").write_bytes(key)
+    return Certificates(authority, folder / "own.pem", folder / "own.key")
+
+
+def signer(certificates: Certificates) -> Authority:
+    return Authority.load(certificates.authority.parent)
+
+
+async def knock(server: Server, certificates: Certificates | None, host: str = "127.0.0.1") -> Client:
+    """A site tries until it is let in or the server has refused it twice."""
+    link = Client("a", Address(host, server.port), certificates, backoff=QUICK, deadline=5.0)
+    await link.start()
+    await until(lambda: link.connected or link.counts["unreachable"] >= 2, 30)
+    return link
+
+
+def test_with_certificates_counts_arrive(made: dict[str, Certificates], tmp_path: Path) -> None:
+    async def play() -> None:
+        machine = ToyCoordinator({})
+        server = Server(Address("0.0.0.0", 0), ["a", "b"], made[COORDINATOR])  # beyond loopback: TLS allows it
+        async with running(machine, server, tmp_path / "coordinator"):
+            await until(lambda: server.port)
+            sites = {name: ToySite({}) for name in "ab"}
+            links = {
+                "a": Client("a", Address("127.0.0.1", server.port), made["a"]),
+                "b": Client("b", Address("localhost", server.port), made["b"]),
+            }
+            async with (
+                running(sites["a"], links["a"], tmp_path / "a", source=Numbers(1000)),
+                running(sites["b"], links["b"], tmp_path / "b", source=Numbers(500)),
+            ):
+                await until(lambda: events_of(machine, "a")[0] == 1000 and events_of(machine, "b")[0] == 500)
+                assert await check_health(Address("127.0.0.1", server.port), made["a"])
+        assert server.counts["refused"] == 0
+
+    asyncio.run(play())
+
+
+def test_large_frames_pass_through_tls_both_ways(made: dict[str, Certificates]) -> None:
+    async def play() -> None:
+        server = Server(HERE, ["a"], made[COORDINATOR])
+        await server.start()
+        link = await knock(server, made["a"])
+        frame = bytes(range(256)) * 80_000
+        link.send(COORDINATOR, frame)
+        server.send("a", frame[::-1])
+        await until(lambda: len(server.inbox) and len(link.inbox), 60)
+        assert server.inbox.take() == ("a", frame)
+        assert link.inbox.take() == (COORDINATOR, frame[::-1])
+        await link.stop(1.0)
+        await server.stop(1.0)
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("case", "logged"),
+    [
+        ("another authority", "its certificate is not accepted (certificate signature failure)"),
+        ("none", "the TLS handshake failed (peer did not return a certificate)"),
+        ("expired", "its certificate is not accepted (certificate has expired)"),
+        ("the coordinator's own", "its certificate is not accepted (un"),
+        ("plain text", "the TLS handshake failed ("),
+        ("not listed", "'stranger' is none of the sites"),
+    ],
+)
+def test_whoever_is_not_a_site_is_refused_counted_and_in_the_log(
+    made: dict[str, Certificates], tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str, logged: str
+) -> None:
+    caplog.set_level(logging.INFO)
+    mine = signer(made["a"])
+
+    async def play() -> None:
+        server = Server(HERE, ["a", "b"], made[COORDINATOR])
+        await server.start()
+        if case == "none":
+            root = grpc.ssl_channel_credentials(made["a"].authority.read_bytes())
+            async with grpc.aio.secure_channel(f"127.0.0.1:{server.port}", root) as channel:
+                call = channel.stream_stream("/catchment.v1.Catchment/Connect")(metadata=((SITE_METADATA, "a"),))
+                assert await call.code() == grpc.StatusCode.UNAVAILABLE
+        else:
+            shows: dict[str, Callable[[], Certificates | None]] = {
+                "another authority": lambda: pair(tmp_path, made["a"].authority, *Authority.make().site("a")),
+                "expired": lambda: pair(tmp_path, made["a"].authority, *mine.site("a", days=-1)),
+                "the coordinator's own": lambda: made[COORDINATOR],
+                "plain text": lambda: None,
+                "not listed": lambda: made["stranger"],
+            }
+            link = await knock(server, shows[case]())
+            assert not link.connected
+            await link.stop(1.0)
+        await until(lambda: server.counts["refused"] >= 1)
+        assert server.connected == []
+        assert logged in caplog.text
+        # and who may come in still does
+        link = await knock(server, made["b"])
+        assert server.connected == ["b"]
+        await link.stop(1.0)
+        await server.stop(1.0)
+
+    asyncio.run(play())
+
+
+def test_the_name_is_that_of_the_certificate_whatever_the_site_says(
+    made: dict[str, Certificates], tmp_path: Path
+) -> None:
+    async def play() -> None:
+        machine = ToyCoordinator({})
+        server = Server(HERE, ["a", "b"], made[COORDINATOR])
+        async with running(machine, server, tmp_path):
+            await until(lambda: server.port)
+            root, key, chain = made["b"].read()
+            credentials = grpc.ssl_channel_credentials(root, key, chain)
+            async with grpc.aio.secure_channel(f"127.0.0.1:{server.port}", credentials) as channel:
+                call = channel.stream_stream("/catchment.v1.Catchment/Connect")(metadata=((SITE_METADATA, "a"),))
+                await call.write(write_frame(ToyCount(1, 1, 5, 5)))
+                await until(lambda: machine.newest)
+                call.cancel()
+        assert list(machine.newest) == ["b"]
+
+    asyncio.run(play())
+
+
+def test_the_port_behind_the_door_takes_nobody_else(made: dict[str, Certificates]) -> None:
+    async def play() -> None:
+        server = Server(HERE, ["a"], made[COORDINATOR])
+        await server.start()
+        assert server._doorman is not None
+        behind = server._doorman._behind
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{behind}") as channel:
+            call = channel.stream_stream("/catchment.v1.Catchment/Connect")(metadata=((SITE_METADATA, "a"),))
+            assert await call.code() == grpc.StatusCode.UNAUTHENTICATED
+        assert server.counts["refused"] == 1
+        await server.stop(1.0)
+
+    asyncio.run(play())
+
+
+def test_a_site_does_not_talk_to_a_coordinator_of_another_authority_or_name(
+    made: dict[str, Certificates], tmp_path: Path
+) -> None:
+    other = make_certificates(tmp_path / "other", ["127.0.0.1"], ["a"])
+    elsewhere = pair(tmp_path, made["a"].authority, *signer(made["a"]).coordinator(["elsewhere.example.org"]))
+    a_site = made["b"]
+
+    async def play() -> None:
+        for shown in (other[COORDINATOR], elsewhere, a_site):
+            server = Server(HERE, ["a"], shown)
+            await server.start()
+            link = await knock(server, made["a"])
+            assert not link.connected
+            with pytest.raises(UnreachableError):
+                await check_health(Address("127.0.0.1", server.port), made["a"], deadline=3.0)
+            await link.stop(1.0)
+            await server.stop(1.0)
+
+    asyncio.run(play())
+
+
+def test_files_are_made_once_and_keys_are_for_their_owner(tmp_path: Path) -> None:
+    first = make_certificates(tmp_path, ["127.0.0.1"], ["a"])
+    before = first["a"].certificate.read_bytes()
+    second = make_certificates(tmp_path, ["127.0.0.1"], ["a", "b"])
+    assert second["a"].certificate.read_bytes() == before
+    assert name_in_pem(second["b"].certificate) == "b"
+    for file in tmp_path.glob("*.key"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    second["b"].check()
+    with pytest.raises(IdentityError, match="names no site"):
+        name_in_pem(second[COORDINATOR].certificate)
+    with pytest.raises(IdentityError, match="without names"):
+        name_in_pem(tmp_path / "authority.pem")
+    mixed = Certificates(second["a"].authority, second["a"].certificate, second["b"].key)
+    with pytest.raises(IdentityError, match="give a certificate, its own key"):
+        mixed.check()
+    with pytest.raises(NameNotFoundError, match="no file"):
+        Certificates(tmp_path / "x", tmp_path / "y", tmp_path / "z").check()
+    with pytest.raises(ParameterError, match="name the coordinator"):
+        make_certificates(tmp_path / "new", [], [])
+
+
+@pytest.mark.parametrize("name", ["", COORDINATOR, "a/b", "../a", "a b", "ü", "-a", "a" * 64, "a\n"])
+def test_a_name_that_no_site_can_have_is_refused(name: str) -> None:
+    with pytest.raises(ParameterError, match="the site name"):
+        check_site_name(name)

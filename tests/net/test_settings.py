@@ -1,0 +1,133 @@
+"""Files of settings: what is in them, and what is said about what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from catchment.errors import NameNotFoundError, SettingsError
+from catchment.monitor.machine import COORDINATOR
+from catchment.net.address import Address
+from catchment.net.certificates import make_certificates
+from catchment.net.mailbox import Limits
+from catchment.net.settings import read_coordinator, read_site
+from catchment.net.source import Fields, Reader
+
+SITE = """\
+[site]
+name = "berlin"
+coordinator = "example.org:7433"
+state = "state"
+[tls]
+authority = "authority.pem"
+certificate = "berlin.pem"
+key = "berlin.key"
+[source]
+format = "csv"
+path = "events.csv"
+key = "url"
+time = "at"
+[queue]
+frames = 10
+[query]
+kind = "mine"
+"""
+COORDINATOR_FILE = """\
+[coordinator]
+listen = "0.0.0.0:7433"
+sites = ["berlin", "paris"]
+state = "state"
+lease = "1 minute"
+[tls]
+authority = "authority.pem"
+certificate = "coordinator.pem"
+key = "coordinator.key"
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("settings")
+    make_certificates(made, ["example.org"], ["berlin", "paris"])
+    (made / "events.csv").write_text("url,at\n/,1\n")
+    return made
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "settings.toml"
+    file.write_text(text)
+    return file
+
+
+def test_a_site(folder: Path) -> None:
+    site = read_site(written(folder, SITE), also=("query",))
+    assert (site.name, site.coordinator, site.state) == ("berlin", Address("example.org", 7433), folder / "state")
+    assert site.certificates is not None
+    assert site.certificates.key == folder / "berlin.key"
+    assert (site.limits, site.grace) == (Limits(frames=10), 5.0)
+    assert (site.source.fields, site.source.path) == (Fields("url", "at"), folder / "events.csv")
+    assert isinstance(site.source.build(), Reader)
+    assert site.more["query"].text("kind") == "mine"
+
+
+def test_a_coordinator(folder: Path) -> None:
+    coordinator = read_coordinator(written(folder, COORDINATOR_FILE))
+    assert (coordinator.sites, coordinator.lease) == (("berlin", "paris"), 60_000)
+    assert coordinator.listen == Address("0.0.0.0", 7433)
+    plain = COORDINATOR_FILE.split("[tls]")[0].replace("0.0.0.0", "127.0.0.1") + "development = true\n"
+    assert read_coordinator(written(folder, plain)).certificates is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('name = "berlin"', 'name = "a/b"', r"line 2: the site name 'a/b': use up to 63 letters"),
+        ('name = "berlin"', f'name = "{COORDINATOR}"', r"line 2: the site name 'coordinator'"),
+        ('name = "berlin"\n', "", r"line 1: \[site\] has no name: write name = "),
+        ('name = "berlin"', 'name = "paris"', r"line 7: the certificate is that of 'berlin', not of 'paris'"),
+        ("example.org:7433", "example.org", r"line 3: the address 'example.org': write \"host:port\""),
+        ('state = "state"', "state = 5", r"line 4: state = 5: write state"),
+        ("berlin.pem", "none.pem", r"line 7: no file .*none.pem: make one with `catchment certificates`"),
+        ("berlin.key", "paris.key", r"line 7: .*cannot be used .*: give a certificate, its own key"),
+        ("berlin.pem", "events.csv", r"line 7: .*cannot be used"),
+        ('state = "state"', 'state = "state"\ndevelopment = true', r"line 5: development = true and \[tls\].*not both"),
+        ('format = "csv"', 'format = "cvs"', r"line 10: format = \"cvs\": did you mean 'csv'\?"),
+        ('path = "events.csv"', 'path = "none.csv"', r"line 1?\d?9?: no file .*none.csv: name a file that is there"),
+        ('path = "events.csv"', "", "no place or more than one place that events come from: write one of path"),
+        ('path = "events.csv"', 'connect = "host:1"', "a socket without the names of its columns: write columns"),
+        ('path = "events.csv"', 'path = "events.csv"\nfolow = true', r"has no key 'folow': did you mean 'follow'\?"),
+        ("frames = 10", "frames = 0", r"line 15: frames = 0: give an integer from 1"),
+        ('kind = "mine"', "kind = ", r"line 17, column 8: this is not TOML"),
+        ("[queue]", "[queues]", r"line 14: a site has no key 'queues': did you mean 'queue'\?"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_site_is_named_with_its_line_and_cure(folder: Path, old: str, new: str, said: str) -> None:
+    assert old in SITE
+    with pytest.raises(SettingsError, match=said):
+        read_site(written(folder, SITE.replace(old, new)), also=("query",))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('["berlin", "paris"]', "[]", r"line 3: sites = \[\]: name at least one site"),
+        ('["berlin", "paris"]', '["a", "a"]', "name at least one site, and each once"),
+        ('["berlin", "paris"]', '["a", "b/c"]', r"line 3: the site name 'b/c'"),
+        ('"1 minute"', '"soon"', r"line 5: lease='soon' is no length of time"),
+        ('"1 minute"', '"1 ms"', r"line 5: lease = \"1 ms\": give at least 1000000 µs"),
+    ],
+)
+def test_what_is_wrong_in_a_coordinator_is_named_too(folder: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        read_coordinator(written(folder, COORDINATOR_FILE.replace(old, new)))
+
+
+def test_development_mode_must_be_asked_for_and_keeps_to_this_machine(folder: Path) -> None:
+    bare = COORDINATOR_FILE.split("[tls]")[0]
+    with pytest.raises(SettingsError, match=r"no \[tls\]: name certificates under \[tls\], or write development"):
+        read_coordinator(written(folder, bare))
+    with pytest.raises(SettingsError, match=r"line 2: 0.0.0.0:7433 without TLS: name certificates"):
+        read_coordinator(written(folder, bare + "development = true\n"))
+    with pytest.raises(NameNotFoundError, match="no file"):
+        read_site(folder / "nowhere.toml")
