@@ -38,6 +38,8 @@ class Watched:
     events: int
     up: Traffic
     down: Traffic
+    ends: I64
+    """How many events there had been at the end of each step."""
     claimed: F64
     rounds: int
     rules: Counter[str]
@@ -56,9 +58,14 @@ class Watched:
         }
 
     def worst(self, truth: I64) -> float:
-        """The largest relative error of a claim against the truth at the end of its step."""
+        """The largest relative error of a claim against the truth, which is given for the end of each step."""
+        errors = self.errors(truth)
+        return float(errors.max())
+
+    def errors(self, truth: I64) -> F64:
         known = ~np.isnan(self.claimed)
-        return float(np.max(np.abs(self.claimed - truth)[known] / truth[known]))
+        found: F64 = np.abs(self.claimed - truth)[known] / truth[known]
+        return found
 
 
 def watched(
@@ -70,31 +77,32 @@ def watched(
     times: I64 | None = None,
     step: int = STEP,
     pace: int = EVENTS_A_MILLISECOND,
-    start: int = 0,
+    warm: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Watched:
     """Run a watch over a stream whose i-th event is of `keys[i]`, at site `places[i]`.
 
     With `times` (ascending) every site is told the time at the end of every step, events or not. `pace` is the number
-    of events in a millisecond of the machines' clock. Bytes of the first `start` events are not counted.
+    of events in a millisecond of the machines' clock. The first `warm` events are one step, of which nothing is counted:
+    the monitor begins when they are there.
     """
     names = [f"s{place}" for place in range(sites)]
     machines = {name: Site(name, (watch,), keep=1 << 60) for name in names}
     coordinator = Coordinator((watch,), tuple(names))
     network = Lockstep(coordinator, machines)
-    steps = -(-keys.size // step)
+    at_step = np.where(np.arange(keys.size) < warm, 0, (np.arange(keys.size) - warm) // step + bool(warm))
+    ends = np.flatnonzero(np.diff(at_step, append=-1)) + 1
+    steps = ends.size
     claimed = np.full(steps, np.nan)
     before = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     value, seen, rules = np.nan, -1, Counter[str]()
     rule, since = "", 0
-    for at, parts in enumerate(_steps(keys, places, times, sites, step)):
-        if start and at == start // step:
-            before = _books(machines.values()), _books([coordinator])
+    for at, parts in enumerate(_steps(keys, places, times, sites, at_step)):
         network.pass_time(step * (at + 1) // pace - step * at // pace)
         for place, event in parts:
             network.give(names[place], event)
         if times is not None:
-            now = Arrived(time=int(times[min((at + 1) * step, times.size) - 1]))
+            now = Arrived(time=int(times[ends[at] - 1]))
             for name in names:
                 network.give(name, now)
         if network.delivered != seen:
@@ -105,20 +113,21 @@ def watched(
             rules[rule] += at - since
             rule, since = coordinator.rule(watch.number), at
         claimed[at] = value
+        if warm and at == 0:
+            before = _books(machines.values()), _books([coordinator])
         if progress is not None and at % 1000 == 0:
             progress(at / steps)
     rules[rule] += steps - since
     claim = coordinator.claim(watch.number)
     return Watched(
-        keys.size - start, _since(machines.values(), before[0]), _since([coordinator], before[1]), claimed,
+        keys.size - warm, _since(machines.values(), before[0]), _since([coordinator], before[1]), ends, claimed,
         0 if claim is None else claim.round, +rules,
     )  # fmt: skip
 
 
-def _steps(keys: I64, places: I64, times: I64 | None, sites: int, step: int) -> Iterable[list[tuple[int, Arrived]]]:
+def _steps(keys: I64, places: I64, times: I64 | None, sites: int, at: I64) -> Iterable[list[tuple[int, Arrived]]]:
     """For every step the sites that have events in it, each with its events: sorted once, for all steps."""
     hashes, _ = hash_keys(keys)
-    at = np.arange(keys.size) // step
     order = np.argsort(at * sites + places, kind="stable")
     hashes, places, at = hashes[order], places[order], at[order]
     if times is not None:
