@@ -255,3 +255,16 @@ def test_what_experiments_share_is_not_listed_as_one() -> None:
     names = Catalog("experiments", ROOT).names()
     assert {"ecm-rates", "ecm-memory", "ecm-merged", "ecm-sites"} <= set(names)
     assert not {"traces", "ecm-trials"} & set(names)
+
+
+def test_what_monitors_claim_stays_within_theta_and_ours_costs_less_than_the_baseline() -> None:
+    report = quick("monitors")
+    assert report.figures["largest_error_over_theta"] <= 1
+    assert report.figures["auto_4_0.2_0.1_total_over_cg"] < 1
+    assert set(column(report, "rule")) == {"relative", "eager", "lazy", "auto", "oracle, eager", "oracle, lazy"}
+
+
+def test_window_monitors_stay_within_theta() -> None:
+    report = quick("ecm-monitors")
+    assert report.figures["largest_error_over_theta"] <= 1
+    assert all(isinstance(share, float) and share > 0 for share in column(report, "over forwarding"))

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from catchment.answer import Answer
 from catchment.errors import BytesError, DamagedBytesError, NameNotFoundError, ParameterError
 from catchment.monitor.machine import COORDINATOR, Action, Persist, Purpose, Received, Send, Tick
-from catchment.monitor.messages import Order, Report
+from catchment.monitor.messages import Flush, Order, Report
 from catchment.monitor.packing import pack_cells
 from catchment.monitor.planner import Past
 from catchment.monitor.rules.base import Ask, Collect, Decision, Hold, Keep, SiteView, Steersman, Terms
@@ -48,6 +48,8 @@ I64 = NDArray[np.int64]
 COLLECTING, ASKING, HOLDING = "collecting", "asking", "holding"
 EPOCH = "epoch"
 _FAMILY = 27
+LONGEST_LOG = 64
+"""So many flushes of a site are made durable one by one before all of its vector is again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,10 @@ class Coordinator:
             raise NameNotFoundError(f"no query {query}", f"there are {known}")
         return self._queries[query].claimed()
 
+    def rule(self, query: int) -> str:
+        """The name of the rule in force; empty before the first round."""
+        return self._queries[query].rule_name
+
 
 @dataclass(slots=True)
 class _Peer:
@@ -174,6 +180,10 @@ class _Peer:
     answer_at: int = NEVER
     zone_in: int = 0
     said: int = -(1 << 60)
+    # What is durable: the contribution as it was once, in so many bytes, and the flushes since, with theirs.
+    whole_bytes: int = 0
+    log_bytes: int = 0
+    log: int = 0
 
 
 class _Query:
@@ -182,12 +192,12 @@ class _Query:
     def __init__(self, owner: Coordinator, watch: Watch, sites: tuple[str, ...], blobs: dict[str, bytes]) -> None:
         self._owner, self._watch = owner, watch
         self._vector = watch.new_vector()
-        nothing = np.zeros(self._vector.shape, dtype=np.int64)
-        self._peers = {site: _Peer(nothing, nothing) for site in sites}
+        shape = self._vector.shape
+        self._peers = {site: _Peer(np.zeros(shape, np.int64), np.zeros(shape, np.int64)) for site in sites}
         self._views = {site: SiteView() for site in sites}
         for site in sites:
             if self._blob_name(site) in blobs:
-                self._read(site, blobs[self._blob_name(site)])
+                self._read(site, blobs)
         self._total = np.zeros(self._vector.shape, dtype=np.int64)
         for peer in self._peers.values():
             self._total += peer.contribution
@@ -197,6 +207,7 @@ class _Query:
         self._asked: tuple[str, ...] = ()
         self._members: tuple[str, ...] = ()
         self._rule: Steersman | None = None
+        self._grows = True  # until a flush says otherwise; a new life finds out again
         self._claim: Claim | None = None
 
     def start(self, now: int) -> None:
@@ -229,7 +240,7 @@ class _Query:
         unasked = bool(actions) and self._state != COLLECTING and not pushes
         if report.flush is not None and pushes:
             peer.speak = True  # it cannot flush again before it hears that this one is safe
-        elif report.urgent:
+        elif report.urgent or report.flush is not None:
             peer.answer_at = min(peer.answer_at, now + self._owner._resend // 3)  # something else may be said before
         view = self._views[site]
         here = report.epoch == self._owner.epoch and report.round == self._round and report.step <= view.step
@@ -240,7 +251,7 @@ class _Query:
             peer.cut = report.position, report.time
         if report.leaving and current:
             peer.left = True
-            actions.append(Persist(self._blob_name(site), self._write(peer)))
+            actions.append(self._kept_whole(site, peer))
             self._collect(self._alive())
         elif back or ((reborn or unasked or not current) and not self._awaits_flush(site)):
             self._collect(self._alive())
@@ -250,22 +261,27 @@ class _Query:
     def _keep(self, site: str, peer: _Peer, report: Report) -> list[Action]:
         """Add a flush up, if it fits what is stored, and make it durable before anything else is said."""
         flush = report.flush
-        if flush is None or (report.incarnation, flush.number) <= peer.stored:
+        if flush is None or (report.incarnation, report.number) <= peer.stored:
             return []
-        if flush.base and (report.incarnation, flush.base) != peer.stored:
+        if not flush.whole and (report.incarnation, report.number - 1) != peer.stored:
             return []
         change = read_change(self._vector, flush.cells, flush.updates)
-        if not flush.base:
+        if flush.whole:
             change = change - peer.contribution
-        peer.contribution = peer.contribution + change
-        self._events += flush.count
+        position, time = report.position - flush.behind, report.time - flush.older
+        if position < 0:
+            raise DamagedBytesError(f"a flush of {site!r} from before its first event")
+        size = len(flush.cells) + len(flush.updates)
+        peer.contribution += change
+        self._events += max(position - peer.flushed[0], 0)
         self._flushes += 1
-        self._flush_bytes += len(flush.cells) + len(flush.updates)
-        self._total = self._total + change
-        peer.stored, peer.flushed = (report.incarnation, flush.number), (flush.position, flush.time)
+        self._flush_bytes += size
+        self._grows = self._grows and not flush.fell
+        self._total += change
+        peer.stored, peer.flushed = (report.incarnation, report.number), (position, time)
         if self._rule is not None and self._rule.pushes:
-            self._rule.flushed(self._total)
-        return [Persist(self._blob_name(site), self._write(peer))]
+            self._rule.flushed(self._total, size, grows=self._grows)
+        return [self._kept_change(site, peer, flush)]
 
     # -- what to do -------------------------------------------------------------------------------------------
 
@@ -337,10 +353,10 @@ class _Query:
         if not self._members:
             self._rest()
             return
-        self._rule = self._watch.steer(self._total, len(self._members), self._past())
+        self._rule = self._watch.steer(self._total.copy(), len(self._members), self._past(), grows=self._grows)
         self._events = self._flushes = self._flush_bytes = 0
         for peer in self._peers.values():
-            peer.start = peer.contribution
+            np.copyto(peer.start, peer.contribution)
         for site in self._members:
             self._peers[site].zone_in = 0
         self._state = HOLDING
@@ -373,6 +389,10 @@ class _Query:
             cut={site: peer.cut if site in members else peer.flushed for site, peer in peers.items()},
             epoch=self._owner.epoch, round=self._round, state=self._state,
         )  # fmt: skip
+
+    @property
+    def rule_name(self) -> str:
+        return "" if self._rule is None else self._rule.name
 
     def claimed(self) -> Claim | None:
         if self._claim is None:
@@ -417,6 +437,7 @@ class _Query:
     def _word(self, site: str, peer: _Peer, now: int) -> Send:
         again = not peer.speak and peer.acked < peer.needed and now < peer.answer_at
         view = self._views[site]
+        terms = peer.terms if view.confirmed < view.step else Terms()
         zone = b""
         if self._rule is not None and self._state != COLLECTING and peer.acked < (peer.zone_in or peer.order):
             # The zone is said until an order with it is acknowledged.
@@ -428,7 +449,7 @@ class _Query:
                 incarnation=peer.incarnation, seq=peer.order, acked=peer.seq,
                 stored=peer.stored[1] if peer.stored[0] == peer.incarnation else 0, want=peer.want,
                 rule=self._rule.number if zone and self._rule else 0, zone=zone,
-                quantum=peer.terms.quantum, slack=peer.terms.slack, urgent=int(peer.acked < peer.needed),
+                quantum=terms.quantum, slack=terms.slack, urgent=int(peer.acked < peer.needed),
             )
         )  # fmt: skip
         peer.speak, peer.said, peer.answer_at = False, now, NEVER
@@ -439,24 +460,66 @@ class _Query:
     # -- the disk ---------------------------------------------------------------------------------------------
 
     def _blob_name(self, site: str) -> str:
-        return f"{self._watch.number}.{site}"
+        return f"{self._watch.number}.whole.{site}"
 
-    def _write(self, peer: _Peer) -> bytes:
+    def _entry_name(self, site: str, entry: int) -> str:
+        return f"{self._watch.number}.{entry}.{site}"
+
+    def _kept_whole(self, site: str, peer: _Peer) -> Persist:
         writer = Writer()
         writer.numbers("QQQq", *peer.stored, *peer.flushed)
         writer.numbers("B", peer.left)
         writer.raw(pack_cells(peer.contribution))
-        return seal_envelope(_FAMILY, b"", writer.getvalue())
+        blob = seal_envelope(_FAMILY, b"", writer.getvalue())
+        peer.whole_bytes, peer.log_bytes, peer.log = len(blob), 0, 0
+        return Persist(self._blob_name(site), blob)
 
-    def _read(self, site: str, blob: bytes) -> None:
+    def _kept_change(self, site: str, peer: _Peer, flush: Flush) -> Persist:
+        """A flush as it came, beside the contribution that it builds upon; all of it anew when that costs no more.
+
+        Entries are numbered from 0 after each whole contribution, so that old ones are written over. One that is left
+        from before builds upon a flush that is not the last any more, and is not read.
+        """
+        if flush.whole or peer.log_bytes > peer.whole_bytes or peer.log >= LONGEST_LOG:
+            return self._kept_whole(site, peer)
+        writer = Writer()
+        writer.numbers("QQQq", *peer.stored, *peer.flushed)
+        writer.numbers("I", len(flush.cells))
+        writer.raw(flush.cells)
+        writer.raw(flush.updates)
+        blob = seal_envelope(_FAMILY, b"", writer.getvalue())
+        name = self._entry_name(site, peer.log)
+        peer.log_bytes += len(blob)
+        peer.log += 1
+        return Persist(name, blob)
+
+    def _read(self, site: str, blobs: dict[str, bytes]) -> None:
+        blob = blobs[self._blob_name(site)]
         _, _, reader = open_envelope(blob)
         peer = self._peers[site]
         life, number, position, time = reader.numbers("QQQq")
-        peer.stored, peer.flushed, peer.cut = (life, number), (position, time), (position, time)
+        peer.stored, peer.flushed = (life, number), (position, time)
         (left,) = reader.numbers("B")
         peer.left = bool(left)
         peer.contribution = _cells(reader, self._vector.shape)
         reader.finish()
+        peer.whole_bytes = len(blob)
+        while (blob := blobs.get(self._entry_name(site, peer.log), b"")) and self._read_change(peer, blob):
+            peer.log_bytes += len(blob)
+            peer.log += 1
+        peer.cut = peer.flushed
+
+    def _read_change(self, peer: _Peer, blob: bytes) -> bool:
+        """Add what an entry says, if it builds upon what is there."""
+        _, _, reader = open_envelope(blob)
+        life, number, position, time = reader.numbers("QQQq")
+        if (life, number - 1) != peer.stored:
+            return False
+        (size,) = reader.numbers("I")
+        cells, updates = bytes(reader.raw(size)), bytes(reader.raw(reader.left))
+        peer.contribution += read_change(self._vector, cells, updates)
+        peer.stored, peer.flushed = (life, number), (position, time)
+        return True
 
 
 def _cells(reader: Reader, shape: tuple[int, int]) -> I64:

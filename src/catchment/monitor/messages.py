@@ -24,21 +24,19 @@ __all__ = ["Flush", "Order", "Report"]
 
 @dataclass(frozen=True, slots=True)
 class Flush(Message):
-    """The change of a site's vector since the flush `base`, up to `position`; with base 0, all of the vector.
+    """The change of a site's vector since its last flush; with `whole`, all of the vector.
 
-    `number` counts the flushes of a site's life. `cells` are packed differences of all cells, `updates` packed keys and
-    weights: one of the two, the smaller.
+    Its number is that of the report that brings it, and it is `behind` and `older` than the report's position and time.
+    `fell` says that an event of negative weight is in it. `cells` are packed differences of all cells, `updates` packed
+    keys and weights: one of the two, the smaller.
     """
 
-    number: int = wire(1, UINT, "Which flush of this life it is, from 1.")
-    base: int = wire(2, UINT, "The flush of this life that it builds upon; 0: on none, it is all of the vector.")
-    position: int = wire(3, UINT, "How many of the site's events are in it.")
-    time: int = wire(4, SINT, "The site's newest time, in ticks.")
+    whole: int = wire(1, UINT, "1: all of the vector. 0: the change since the flush before it in this life.")
+    behind: int = wire(2, UINT, "How many events the site has taken since, of those in the report's position.")
+    older: int = wire(3, UINT, "How many ticks have passed since, of those in the report's time.")
+    fell: int = wire(4, UINT, "1: an event of negative weight is in it.")
     cells: bytes = wire(5, BYTES, "The change of every cell, packed.")
-    updates: bytes = wire(
-        6, BYTES, "The keys that made the change, hashed, and their weights, packed; instead of cells."
-    )
-    count: int = wire(7, UINT, "How many events made the change.")
+    updates: bytes = wire(6, BYTES, "The keys that made the change, hashed, and their weights, packed; or cells.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +44,9 @@ class Report(Message):
     """A site's newest word on one query.
 
     `position` and `time` say up to where the events are in it; `level` how many quanta the slack has shrunk in this
-    step, at worst; `statistic` the small vector that the order asked for; `flush` a flush that is not acknowledged yet.
-    `urgent` asks for an acknowledgement; `watch` is a fingerprint of what is monitored and how.
+    step, at worst; `statistic` the small vector that the order asked for; `number` counts the flushes of the site's
+    life, and `flush` is the last of them, as long as it is not acknowledged. `urgent`, or a flush, asks for an
+    acknowledgement; `watch` is a fingerprint of what is monitored and how.
     """
 
     kind: ClassVar[int] = 1
@@ -76,8 +75,8 @@ class Order(Message):
     """The coordinator's newest word to one site on one query.
 
     `stored` is the number of the last flush of that life which is safe here. `want` asks for a statistic (1) or for a
-    flush (2). `rule` and `zone` hold for the round, `quantum` and `slack` for the step; the zone is left out once the
-    site has it.
+    flush (2). `rule` and `zone` hold for the round, `quantum` and `slack` for the step; all of them are left out once
+    the site has them.
     """
 
     kind: ClassVar[int] = 2

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from catchment.errors import DamagedBytesError, ParameterError, UnknownFormatError
 from catchment.monitor.packing import LARGEST
-from catchment.monitor.vectors import Shift
+from catchment.monitor.vectors import Shift, row_norms
 from catchment.monitor.zones.inner_product import InnerProductZone
 from catchment.monitor.zones.linear import LinearZone
 from catchment.monitor.zones.quorum import RULES
@@ -35,6 +35,8 @@ class Zone(ABC):
 
     kind: ClassVar[int]
     at_zero: float
+    counted: int
+    """ζ(X) >= ζ(0) - |X|, where of X only so many rows count, those with the longest drifts."""
 
     @abstractmethod
     def slack(self, drift: Shift, sites: int, share: float = 1.0) -> float:
@@ -85,7 +87,7 @@ class Linear(Zone):
         # The form a·x / |a|² has the value at this point, whatever the cells are.
         start = weights * (value / float(weights @ weights))
         self._zone = LinearZone(low, high, start, weights)
-        self.at_zero = self._zone.at_zero
+        self.at_zero, self.counted = self._zone.at_zero, 1
 
     def slack(self, drift: Shift, sites: int, share: float = 1.0) -> float:
         return self._zone.slack(drift.cells[0], float(sites), share)
@@ -110,7 +112,7 @@ class NearSelfJoin(Zone):
 
     def __init__(self, low: float, high: float, norms: F64, rule: str) -> None:
         self._zone = SelfJoinZone(low, high, norms, rule=rule)
-        self.at_zero = self._zone.at_zero
+        self.at_zero, self.counted = self._zone.at_zero, self._zone.counted
 
     def slack(self, drift: Shift, sites: int, share: float = 1.0) -> float:
         return self._zone.near_slack(drift.norms, float(sites), share)
@@ -130,10 +132,12 @@ class FullSelfJoin(Zone):
 
     kind = 3
 
-    def __init__(self, low: float, high: float, reference: I64, rule: str) -> None:
+    def __init__(self, low: float, high: float, reference: I64, rule: str, norms: F64 | None = None) -> None:
         self._reference = reference
-        self._zone = SelfJoinZone.around(low, high, reference, rule=rule)
-        self.at_zero = self._zone.at_zero
+        if norms is None:
+            norms = np.sqrt(row_norms(reference))
+        self._zone = SelfJoinZone(low, high, norms, rule=rule)
+        self.at_zero, self.counted = self._zone.at_zero, self._zone.counted
 
     def follow(self, drift: Shift) -> None:
         drift.follow(self._reference)
@@ -162,7 +166,7 @@ class Product(Zone):
         first, second = np.split(reference.astype(np.float64), 2)
         self._sum, self._difference = first + second, first - second
         self._zone = InnerProductZone.around(low, high, first, second)
-        self.at_zero = self._zone.at_zero
+        self.at_zero, self.counted = self._zone.at_zero, len(reference)
 
     def slack(self, drift: Shift, sites: int, share: float = 1.0) -> float:
         first, second = np.split(drift.cells.astype(np.float64), 2)

@@ -204,6 +204,18 @@ class Site:
         self._durable = self.position
 
 
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """The last flush: its number is the post's, and without `whole` it builds upon the one before."""
+
+    whole: bool
+    position: int
+    time: int
+    fell: bool
+    cells: bytes
+    updates: bytes
+
+
 class _Post:
     """A site's part in one query."""
 
@@ -211,7 +223,7 @@ class _Post:
         self._site, self._watch = site, watch
         self._drift = Drift(vector)
         self._number = 0  # of the last flush in this life
-        self._pending: Flush | None = None  # the last flush, as long as it is not stored at the coordinator
+        self._pending: _Taken | None = None  # the last flush, as long as it is not stored at the coordinator
         self._left = False
         # What the coordinator has said, and to which of its lives and rounds that belongs.
         self._epoch = self._order = 0
@@ -237,7 +249,7 @@ class _Post:
         stored = order.stored if mine else 0
         if mine:
             self._acked = max(self._acked, order.acked)
-        if self._pending is not None and stored == self._pending.number:
+        if self._pending is not None and stored == self._number:
             self._pending = None
         if (order.epoch, order.seq) == (self._epoch, self._order):
             return
@@ -273,7 +285,7 @@ class _Post:
 
     def _flush_for(self, stored: int) -> None:
         """Flush, unless a flush that will do is still on its way."""
-        if self._pending is None or self._pending.base not in (0, stored):
+        if self._pending is None or not (self._pending.whole or stored == self._number - 1):
             self._take_flush(stored)
         assert self._pending is not None
         self._statistic = ()
@@ -286,14 +298,11 @@ class _Post:
     def _take_flush(self, stored: int) -> None:
         """The change since the flush that the coordinator has; the whole vector, if that is not the last one."""
         fits = stored == self._number and self._number > 0
-        count = self._drift.updates
+        fell = self._drift.fell
         cells, updates = self._drift.taken() if fits else (self._drift.whole(), b"")
         self._number += 1
         site = self._site
-        self._pending = Flush(
-            number=self._number, base=stored if fits else 0, position=site.position, time=site.time,
-            cells=cells, updates=updates, count=count,
-        )  # fmt: skip
+        self._pending = _Taken(not fits, site.position, site.time, fell, cells, updates)
         self._need()
 
     def leave(self) -> None:
@@ -345,12 +354,18 @@ class _Post:
         self._last_said = now
         if self._guarding:
             self._cut = self._site.position, self._site.time
+        taken = self._pending
+        flush = None if taken is None else Flush(
+            whole=int(taken.whole), behind=self._cut[0] - taken.position, older=self._cut[1] - taken.time,
+            fell=int(taken.fell), cells=taken.cells, updates=taken.updates,
+        )  # fmt: skip
         frame = write_frame(
             Report(
                 query=self._watch.number, epoch=self._at[0], round=self._at[1], step=self._at[2],
                 incarnation=self._site.incarnation, seq=self._seq, acked=self._order,
                 position=self._cut[0], time=self._cut[1], level=self._level, statistic=self._statistic,
-                flush=self._pending, number=self._number, pending=self._drift.updates, urgent=int(urgent),
+                flush=flush, number=self._number, pending=self._drift.updates,
+                urgent=int(urgent and flush is None),
                 watch=self._watch.fingerprint if self._at[0] == 0 else 0, leaving=int(self._left),
             )
         )  # fmt: skip

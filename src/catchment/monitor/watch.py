@@ -23,8 +23,16 @@ from catchment.monitor.regions import ProductBalls, Region, RisesAndFalls, SelfJ
 from catchment.monitor.rules.base import Guard, Steersman
 from catchment.monitor.rules.registry import guard_of, steersman_of
 from catchment.monitor.safe import FullSelfJoin, Linear, NearSelfJoin, Product, Zone
-from catchment.monitor.vectors import CountVector, Drift, SignedVector, Vector, WindowCountVector, WindowVector
-from catchment.monitor.zones.thresholds import Band, absolute_band, crossing, relative_band
+from catchment.monitor.vectors import (
+    CountVector,
+    Drift,
+    SignedVector,
+    Vector,
+    WindowCountVector,
+    WindowVector,
+    row_norms,
+)
+from catchment.monitor.zones.thresholds import Band, absolute_band, crossing, relative_band, rising_band
 from catchment.sketch.checks import as_weights, check_fraction, check_whole
 from catchment.sketch.fast_ams import FastAMS
 from catchment.sketch.keys import hash_keys
@@ -112,9 +120,16 @@ class Watch(ABC):
             return relative_band(value, self.sketch_error(), self.theta)
         return crossing(value, self.threshold, self.sketch_error(), self.theta).band
 
-    def steer(self, total: I64, sites: int, past: Past | None = None) -> Steersman:
-        """A rule for a round that begins with this vector at so many sites, after the one that has just ended."""
-        return steersman_of(self.rule, self, total, sites, past)
+    def rising(self, value: float) -> tuple[float, Band] | None:
+        """What to claim, and between what the estimate may move, if no event can lower the quantity; None: no gain."""
+        return None
+
+    def steer(self, total: I64, sites: int, past: Past | None = None, *, grows: bool = False) -> Steersman:
+        """A rule for a round that begins with this vector at so many sites, after the one that has just ended.
+
+        With `grows` no site has had an event of negative weight so far.
+        """
+        return steersman_of(self.rule, self, total, sites, past, grows=grows)
 
     def guard(self, rule: int, zone: bytes, drift: Drift) -> Guard:
         return guard_of(rule, zone, drift)
@@ -147,7 +162,7 @@ class SelfJoin(Watch):
         )
 
     def value(self, total: I64) -> float:
-        rows = np.einsum("ij,ij->i", total, total, dtype=np.float64)
+        rows = row_norms(total)
         return float(np.median(rows) if self.window is None else rows.min())
 
     def sketch_error(self) -> float:
@@ -155,14 +170,27 @@ class SelfJoin(Watch):
 
     def zones(self, total: I64, value: float, band: Band) -> dict[str, Zone]:
         kind = "median" if self.window is None else "minimum"
-        norms = np.sqrt(np.einsum("ij,ij->i", total, total, dtype=np.float64))
+        norms = np.sqrt(row_norms(total))
         return {
             "near": NearSelfJoin(band.low, band.high, norms, kind),
-            "full": FullSelfJoin(band.low, band.high, total, kind),
+            "full": FullSelfJoin(band.low, band.high, total, kind, norms),
         }
 
+    def rising(self, value: float) -> tuple[float, Band] | None:
+        if self.window is not None or self.threshold is not None:
+            return None
+        return rising_band(value, self.sketch_error(), self.theta)
+
+    def answer(self, value: float, low: float, high: float) -> Answer:
+        if self.threshold is None and low == -math.inf:  # a rising quantity: the least was known when it was claimed
+            return Answer(
+                value, value / (1 + self.theta), high / (1 - self.epsilon), confidence=1 - self.delta,
+                epsilon=self.theta,
+            )  # fmt: skip
+        return Watch.answer(self, value, low, high)
+
     def regions(self, total: I64, band: Band) -> dict[str, Region]:
-        norms = np.sqrt(np.einsum("ij,ij->i", total, total, dtype=np.float64))
+        norms = np.sqrt(row_norms(total))
         if self.window is not None:
             return {"two-phase": RisesAndFalls(band.low, band.high, norms)}
         balls = SelfJoinBalls(band.low, band.high, norms)
@@ -211,7 +239,7 @@ class InnerProduct(Watch):
     def regions(self, total: I64, band: Band) -> dict[str, Region]:
         first, second = np.split(total, 2)
         products = np.einsum("ij,ij->i", first, second, dtype=np.float64)
-        norms = np.sqrt(np.einsum("ij,ij->i", total, total, dtype=np.float64))
+        norms = np.sqrt(row_norms(total))
         balls = ProductBalls(band.low, band.high, products, norms)
         return {"eager": balls, "lazy": balls}
 

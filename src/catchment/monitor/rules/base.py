@@ -142,6 +142,6 @@ class Steersman(ABC):
     def proven(self, sites: Mapping[str, SiteView]) -> bool:
         """Whether the newest reports prove that the quantity is in bounds at their cut."""
 
-    def flushed(self, total: I64) -> None:
-        """A site has flushed by itself, and this is everyone's vector now."""
+    def flushed(self, total: I64, size: int, *, grows: bool) -> None:
+        """A site has flushed so many bytes by itself, and this is everyone's vector now."""
         raise TypeError(f"{self.name} does not let sites flush by themselves")

@@ -31,14 +31,16 @@ ENOUGH = 0.01
 class CountdownGuard(Guard):
     """Counts the quanta that the safe function has lost since the step began."""
 
-    def __init__(self, drift: Drift, zone: Zone, sites: int) -> None:
+    def __init__(self, drift: Drift, zone: Zone, sites: int, *, rises: bool) -> None:
         super().__init__(drift)
-        self._zone, self._sites = zone, sites
+        self._zone, self._sites, self._rises = zone, sites, rises
         zone.follow(drift)
         self._start = self._lowest = zone.at_zero  # a round begins at the flush, where the drift is zero
         self._quantum = 0.0
 
     def _slack(self) -> float:
+        if self._rises and self.drift.fell:
+            return -math.inf  # the zone is for quantities that do not fall: another one is needed
         return self._zone.slack(self.drift, self._sites)
 
     def statistic(self) -> tuple[float, ...]:
@@ -54,6 +56,8 @@ class CountdownGuard(Guard):
         self._lowest = min(self._lowest, self._slack())
         if not self._quantum > 0:
             return 0
+        if self._lowest == -math.inf:
+            return self._sites + 1
         return math.floor((self._start - self._lowest) / self._quantum)
 
 
@@ -69,7 +73,7 @@ class CountdownSteersman(Steersman):
         self._whole = zone.at_zero * sites
 
     def zone(self) -> bytes:
-        return self._sites.to_bytes(4, "little") + self._zone.to_bytes()
+        return self._sites.to_bytes(4, "little") + bytes([self.low == -math.inf]) + self._zone.to_bytes()
 
     def open(self, sites: Mapping[str, SiteView]) -> Decision:
         return self._hold(sites, self._whole)

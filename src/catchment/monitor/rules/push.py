@@ -1,7 +1,8 @@
 """Push: each site may hold back its share of the slack and flushes by itself when that is used up; nobody is asked.
 
 Every zone here has slope at most 1, so ζ(X) >= ζ(0) - |X|: the cheap safe function of EDBT 2019, which needs one
-number. A site keeps k |X_j| within a budget b <= ζ(0), and then every site's ζ is positive. A flush moves everyone's
+number. Of X only the rows with the longest drifts count, as many as a quorum's sums have (`Zone.counted`). A site keeps
+k |X_j| within a budget b <= ζ(0), and then every site's ζ is positive. A flush moves everyone's
 vector; the coordinator works out the new ζ(0), gives smaller budgets if it is below those that are out, and larger ones
 when they have become much too small. The claim is proven only while no budget that may be in use is above ζ(0).
 
@@ -18,17 +19,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.monitor.rules.base import Collect, Decision, Guard, Hold, Keep, SiteView, Steersman, Terms
-from catchment.monitor.vectors import Drift
+from catchment.monitor.safe import Zone
+from catchment.monitor.vectors import Drift, Shift
 from catchment.monitor.zones.thresholds import Band
 
-__all__ = ["PushGuard", "PushSteersman"]
+__all__ = ["PushGuard", "PushSteersman", "reach"]
 
 I64 = NDArray[np.int64]
 
-LARGER = 1.2
-"""Budgets are raised when they could be larger by this factor."""
-GROWN = 1.5
+NEWS_BYTES = 40
+"""What it takes to tell a site its budget. Budgets are raised when small ones have cost as much as telling all."""
+GROWN = 2.0
 """The rule is chosen anew when the slack has changed by this factor."""
+
+
+def reach(shift: Shift, counted: int) -> float:
+    """The length of a drift by the rows that count."""
+    norms = shift.norms.tolist()
+    return math.sqrt(math.fsum(sorted(norms)[-counted:]))
 
 
 class PushGuard(Guard):
@@ -36,9 +44,9 @@ class PushGuard(Guard):
 
     falls = True
 
-    def __init__(self, drift: Drift, sites: int) -> None:
+    def __init__(self, drift: Drift, sites: int, counted: int, *, rises: bool) -> None:
         super().__init__(drift)
-        self._sites, self._budget = sites, 0.0
+        self._sites, self._counted, self._rises, self._budget = sites, counted, rises, 0.0
 
     def statistic(self) -> tuple[float, ...]:
         return ()
@@ -49,7 +57,7 @@ class PushGuard(Guard):
         return smaller  # nothing can be claimed before all have it
 
     def must_flush(self) -> bool:
-        return self._sites * math.sqrt(float(self.drift.norms.sum())) > self._budget
+        return (self._rises and self.drift.fell) or self._sites * reach(self.drift, self._counted) > self._budget
 
     def look(self) -> int:
         return int(self.must_flush())
@@ -58,7 +66,7 @@ class PushGuard(Guard):
 class PushSteersman(Steersman):
     """Follows the flushes with value and budgets.
 
-    `around` gives, for everyone's vector, the value, its band and ζ(0).
+    `around` gives, for everyone's vector and for whether it only grows, the value, its band and a zone.
     """
 
     pushes = True
@@ -67,32 +75,40 @@ class PushSteersman(Steersman):
         self,
         name: str,
         number: int,
-        around: Callable[[I64], tuple[float, Band, float]],
+        around: Callable[[I64, bool], tuple[float, Band, Zone]],
         total: I64,
         sites: int,
         *,
+        grows: bool,
         budgets: bool = True,
         settles: bool = False,
     ) -> None:
         self.name, self.number = name, number
         self._around, self._sites, self._budgets, self._settles = around, sites, budgets, settles
         self._given: dict[str, dict[int, float]] = {}
-        self.flushed(total)
-        self._first, self._now = self._room, 0.0
+        self._now = self._lost = 0.0
+        self._grew = grows
+        self.flushed(total, 0, grows=grows)
+        self._first = self._room
+        self._zone = sites.to_bytes(4, "little") + bytes([self._counted, self.low == -math.inf])
 
-    def flushed(self, total: I64) -> None:
-        self.value, band, self._room = self._around(total)
+    def flushed(self, total: I64, size: int, *, grows: bool) -> None:
+        self.value, band, zone = self._around(total, grows)
         self.low, self.high = band.low, band.high
+        self._room, self._counted, self._grows = zone.at_zero, zone.counted, grows
+        # With the whole room it would have been so much less often.
+        self._lost += size * max(1 - self._now / self._room, 0.0) if self._room else 0.0
 
     def zone(self) -> bytes:
-        return self._sites.to_bytes(4, "little")
+        return self._zone
 
     def open(self, sites: Mapping[str, SiteView]) -> Decision:
         return self._hold(sites)
 
     def _hold(self, sites: Mapping[str, SiteView]) -> Hold:
         # A little less than there is, so that the next small change does not ask for smaller ones at once.
-        self._now = 0.95 * self._room if self._budgets else 0.0
+        self._now = 0.98 * self._room if self._budgets else 0.0
+        self._lost = 0.0
         for site, view in sites.items():
             known = self._given.setdefault(site, {})
             kept = {step: budget for step, budget in known.items() if step >= view.confirmed}
@@ -114,9 +130,11 @@ class PushSteersman(Steersman):
     def decide(self, sites: Mapping[str, SiteView]) -> Decision:
         if not self._budgets:
             return Keep()
+        if self._grew and not self._grows:
+            return Collect(tuple(sites))  # the zone is another one now
         if self._settles and not self._first / GROWN <= self._room <= self._first * GROWN:
             return Collect(tuple(sites))
-        if self._now > self._room or self._room > LARGER * self._now / 0.95:
+        if self._now > self._room or self._lost > NEWS_BYTES * self._sites:
             return self._hold(sites)
         return Keep()
 

@@ -24,6 +24,7 @@ __all__ = ["NAMES", "Question", "guard_of", "steersman_of"]
 I64 = NDArray[np.int64]
 
 _COUNTDOWN, _PUSH, _RELATIVE, _BALANCE = 1, 2, 4, 5
+_RISING = ("auto", "near", "full", "push")
 NAMES = ("near", "full", "push", "centralise", "relative", "eager", "lazy", "two-phase")
 
 
@@ -41,36 +42,48 @@ class Question(Protocol):
 
     def regions(self, total: I64, band: Band) -> dict[str, Region]: ...
 
+    def rising(self, value: float) -> tuple[float, Band] | None: ...
+
     def sketch_error(self) -> float: ...
 
 
-def steersman_of(rule: str, question: Question, total: I64, sites: int, past: Past | None = None) -> Steersman:
+def steersman_of(
+    rule: str, question: Question, total: I64, sites: int, past: Past | None = None, *, grows: bool = False
+) -> Steersman:
     """The coordinator's half of a rule, for a round that begins with this vector at so many sites.
 
-    `auto` chooses by the round before.
+    `auto` chooses by the round before. With `grows` all weights so far were positive; rules of this library's own make
+    use of that, those of the papers are left as they are.
     """
-    value = question.value(total)
-    band = question.band(total, value)
-    zones, regions = question.zones(total, value, band), question.regions(total, band)
+
+    def bounds(vector: I64, grows: bool) -> tuple[float, float, Band]:
+        value = question.value(vector)
+        rising = question.rising(value) if grows and rule in _RISING else None
+        claim, band = (value, question.band(vector, value)) if rising is None else rising
+        return value, claim, band
+
+    value, claim, band = bounds(total, grows)
+    zones, regions = question.zones(total, value, band), question.regions(total, question.band(total, value))
     chosen = plan(zones, sites, past) if rule == "auto" else Plan(rule, 0.0)
     name = chosen.rule
 
-    def around(vector: I64) -> tuple[float, Band, float]:
-        value = question.value(vector)
-        band = question.band(vector, value)
-        return value, band, next(iter(question.zones(vector, value, band).values())).at_zero
+    def around(vector: I64, grows: bool) -> tuple[float, Band, Zone]:
+        value, claim, band = bounds(vector, grows)
+        return claim, band, next(iter(question.zones(vector, value, band).values()))
 
     if name in ("push", "centralise"):
-        return PushSteersman(name, _PUSH, around, total, sites, budgets=name == "push", settles=rule == "auto")
+        return PushSteersman(
+            name, _PUSH, around, total, sites, grows=grows, budgets=name == "push", settles=rule == "auto"
+        )
     if name == "relative":
         share = drift_share(question.sketch_error(), question.theta)
-        return RelativeSteersman(lambda vector: around(vector)[:2], share, total, sites)
+        return RelativeSteersman(lambda vector: bounds(vector, False)[1:], share, total, sites)
     if name in regions:
-        return BalanceSteersman(name, _BALANCE, value, band, regions[name], sites)
+        return BalanceSteersman(name, _BALANCE, value, question.band(total, value), regions[name], sites)
     if name not in zones:
         known = ", ".join(["auto", "push", "centralise", *zones, *regions])
         raise ParameterError(f"rule={rule!r}", f"there are {known} for this quantity")
-    return CountdownSteersman(name, _COUNTDOWN, value, band, zones[name], sites, chosen.enough)
+    return CountdownSteersman(name, _COUNTDOWN, claim, band, zones[name], sites, chosen.enough)
 
 
 def guard_of(rule: int, zone: bytes, drift: Drift) -> Guard:
@@ -79,11 +92,15 @@ def guard_of(rule: int, zone: bytes, drift: Drift) -> Guard:
     if len(zone) < 4 or not sites:
         raise DamagedBytesError(f"a zone of {len(zone)} bytes for {sites} sites")
     if rule == _PUSH:
-        return PushGuard(drift, sites)
+        if len(zone) != 6 or not 1 <= zone[4] <= drift.cells.shape[0]:
+            raise DamagedBytesError(f"{len(zone)} bytes for a push")
+        return PushGuard(drift, sites, zone[4], rises=bool(zone[5]))
     if rule == _RELATIVE:
         return RelativeGuard(drift, sites)
     if rule == _BALANCE:
         return BalanceGuard(drift, read_region(zone[4:], drift.cells.shape[0]), sites)
     if rule == _COUNTDOWN:
-        return CountdownGuard(drift, read_zone(zone[4:], *drift.cells.shape), sites)
+        if len(zone) < 5:
+            raise DamagedBytesError("a countdown without a zone")
+        return CountdownGuard(drift, read_zone(zone[5:], *drift.cells.shape), sites, rises=bool(zone[4]))
     raise UnknownFormatError(f"rule {rule}", "upgrade catchment to what wrote this")

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catchment.monitor.rules.base import Decision, Guard, Hold, Keep, SiteView, Steersman, Terms
-from catchment.monitor.vectors import Drift
+from catchment.monitor.vectors import Drift, row_norms
 from catchment.monitor.zones.thresholds import Band, must_flush
 
 __all__ = ["RelativeGuard", "RelativeSteersman"]
@@ -44,10 +45,10 @@ class RelativeGuard(Guard):
         drift = self.drift
         if self._base is not drift.base:  # a flush has moved it
             self._base = drift.base
-            self._norms = np.einsum("ij,ij->i", drift.base, drift.base, dtype=np.float64)
+            self._norms = row_norms(drift.base)
             drift.follow(drift.base)
         own = self._norms + 2 * drift.dots + drift.norms
-        moved, whole = float(np.median(drift.norms)), float(np.median(own))
+        moved, whole = median(drift.norms.tolist()), median(own.tolist())
         return must_flush(math.sqrt(max(moved, 0.0)), math.sqrt(max(whole, 0.0)), self._share, self._sites)
 
     def look(self) -> int:
@@ -61,9 +62,9 @@ class RelativeSteersman(Steersman):
 
     def __init__(self, around: Callable[[I64], tuple[float, Band]], share: float, total: I64, sites: int) -> None:
         self._around, self._share, self._sites = around, share, sites
-        self.flushed(total)
+        self.flushed(total, 0, grows=True)
 
-    def flushed(self, total: I64) -> None:
+    def flushed(self, total: I64, size: int, *, grows: bool) -> None:
         self.value, band = self._around(total)
         self.low, self.high = band.low, band.high
 

@@ -79,9 +79,13 @@ class SelfJoinZone:
         # A square is never below 0: such a low is no threshold.
         self._ceiling, self._floor = math.sqrt(self.high), math.sqrt(max(self.low, 0.0))
         sides = []
+        # No sum of a quorum has more rows than these, whichever rows are good.
+        self.counted = 1
         if self._ceiling < math.inf:
+            self.counted = self.norms.size - need_low + 1
             sides.append(Quorum(self._ceiling - self.norms, need_low, cheap=cheap))
         if self._floor > 0:
+            self.counted = max(self.counted, self.norms.size - need_high + 1)
             sides.append(Quorum(self.norms - self._floor, need_high, cheap=cheap))
         self._sides = Sides(sides)
         self._width = len(sides) * self.norms.size

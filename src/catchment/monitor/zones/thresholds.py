@@ -21,6 +21,7 @@ from catchment.errors import ParameterError
 
 __all__ = [
     "Band", "Crossing", "absolute_band", "checked_ends", "crossing", "drift_share", "must_flush", "relative_band",
+    "rising_band",
 ]  # fmt: skip
 
 
@@ -60,6 +61,21 @@ def relative_band(value: float, epsilon: float, theta: float, floor: float = 1.0
         raise ParameterError(f"floor={floor!r}", "give a distance of at least 0, such as 1.0")
     low, high = _relative(value, epsilon, theta)
     return Band(min(low, value - floor), max(high, value + floor))
+
+
+def rising_band(value: float, epsilon: float, theta: float, floor: float = 1.0) -> tuple[float, Band]:
+    """For a quantity that cannot fall: a claim above the estimate, and how far the estimate may rise.
+
+    F(now) >= F(then) >= f(E)/(1+ε) holds without any watching. So the claim may be Q = f(E) (1+θ)/(1+ε), and all the
+    room is above: f(S) <= (1-ε)/(1-θ) Q gives F <= Q/(1-θ) as before. That is about twice the room of Eqn (1).
+
+    >>> rising_band(100.0, 0.05, 0.25)
+    (119.04761904761905, Band(low=-inf, high=150.79365079365078))
+    """
+    _check_finite(value)
+    _check_errors(epsilon, theta, strict=True)
+    claim = max(value, 0.0) * (1 + theta) / (1 + epsilon)
+    return claim, Band(-math.inf, max((1 - epsilon) / (1 - theta) * claim, claim + floor))
 
 
 def absolute_band(value: float, sketch_error: float, error: float) -> Band:
