@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from catchment.app.report import Progress, Report
-from catchment.monitor.site import Arrived, Site
 from catchment.monitor.coordinator import Coordinator
+from catchment.monitor.site import Arrived, Site
 from catchment.monitor.watch import SelfJoin
 from catchment.sketch.fast_ams import FastAMS
 from catchment.testing.lockstep import Lockstep

@@ -129,7 +129,9 @@ def _figures(rows: list[Row]) -> dict[str, float]:
 
 
 def _chart(rows: list[Row]) -> Any:
-    values = [{key: row[key] for key in ("figure", "rule", "sites", "theta", "epsilon", "total over CG")} for row in rows]
+    values = [
+        {key: row[key] for key in ("figure", "rule", "sites", "theta", "epsilon", "total over CG")} for row in rows
+    ]
 
     def panel(figure: str, x: str, title: str) -> Any:
         return (

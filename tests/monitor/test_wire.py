@@ -114,7 +114,7 @@ def test_a_double_keeps_its_last_bit_and_its_sign() -> None:
 
 
 def test_a_part_is_checked_as_well() -> None:
-    inner = Flush(number=3).to_bytes() + b"\x38\x00"
+    inner = Flush(behind=3).to_bytes() + b"\x20\x00"
     body = b"\x62" + bytes([len(inner)]) + inner
     with pytest.raises(DamagedBytesError, match="default"):
         Report.from_bytes(body)

@@ -23,7 +23,15 @@ from catchment.monitor.regions import ProductBalls, Region, RisesAndFalls, SelfJ
 from catchment.monitor.rules.base import Guard, Steersman
 from catchment.monitor.rules.registry import guard_of, steersman_of
 from catchment.monitor.safe import FullSelfJoin, Linear, NearSelfJoin, Product, Zone
-from catchment.monitor.vectors import CountVector, Drift, SignedVector, Vector, WindowCountVector, WindowVector, row_norms
+from catchment.monitor.vectors import (
+    CountVector,
+    Drift,
+    SignedVector,
+    Vector,
+    WindowCountVector,
+    WindowVector,
+    row_norms,
+)
 from catchment.monitor.zones.thresholds import Band, absolute_band, crossing, relative_band, rising_band
 from catchment.sketch.checks import as_weights, check_fraction, check_whole
 from catchment.sketch.fast_ams import FastAMS

@@ -83,8 +83,8 @@ def watched(
     """Run a watch over a stream whose i-th event is of `keys[i]`, at site `places[i]`.
 
     With `times` (ascending) every site is told the time at the end of every step, events or not. `pace` is the number
-    of events in a millisecond of the machines' clock. The first `warm` events are one step, of which nothing is counted:
-    the monitor begins when they are there.
+    of events in a millisecond of the machines' clock. The first `warm` events are one step, of which nothing is
+    counted: the monitor begins when they are there.
     """
     names = [f"s{place}" for place in range(sites)]
     machines = {name: Site(name, (watch,), keep=1 << 60) for name in names}
