@@ -44,8 +44,9 @@ class Report(Message):
     """A site's newest word on one query.
 
     `position` and `time` say up to where the events are in it; `level` how many quanta the slack has shrunk in this
-    step, at worst; `statistic` the small vector that the order asked for; `number` counts the flushes of the site's life,
-    and `flush` is the last of them, as long as it is not acknowledged. `urgent`, or a flush, asks for an acknowledgement; `watch` is a fingerprint of what is monitored and how.
+    step, at worst; `statistic` the small vector that the order asked for; `number` counts the flushes of the site's
+    life, and `flush` is the last of them, as long as it is not acknowledged. `urgent`, or a flush, asks for an
+    acknowledgement; `watch` is a fingerprint of what is monitored and how.
     """
 
     kind: ClassVar[int] = 1
@@ -74,8 +75,8 @@ class Order(Message):
     """The coordinator's newest word to one site on one query.
 
     `stored` is the number of the last flush of that life which is safe here. `want` asks for a statistic (1) or for a
-    flush (2). `rule` and `zone` hold for the round, `quantum` and `slack` for the step; all of them are left out once the
-    site has them.
+    flush (2). `rule` and `zone` hold for the round, `quantum` and `slack` for the step; all of them are left out once
+    the site has them.
     """
 
     kind: ClassVar[int] = 2
