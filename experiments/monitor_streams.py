@@ -62,4 +62,5 @@ def _shares(which: str, sites: int) -> NDArray[np.float64]:
     shares = np.bincount(np.arange(counts.size) % sites, counts, minlength=sites).astype(np.float64)
     if counts.size < sites:  # as if each server were several
         shares = counts[np.arange(sites) % counts.size].astype(np.float64)
-    return shares / shares.sum()
+    share: NDArray[np.float64] = shares / shares.sum()
+    return share

@@ -109,7 +109,8 @@ def _numbers(bits: U8, lengths: I64) -> I64:
     worth = bits.astype(np.int64) << (np.repeat(lengths, lengths) - 1 - place)
     sums = np.concatenate(([0], np.cumsum(worth)))  # may wrap around: differences are right all the same
     ends = np.cumsum(lengths)
-    return sums[ends] - sums[ends - lengths]
+    found: I64 = sums[ends] - sums[ends - lengths]
+    return found
 
 
 def _count(value: int) -> bytes:

@@ -290,8 +290,8 @@ class Drift(Shift):
             return
         self._noted = [[_summed(parts)] if parts else [] for parts in self._noted]
         self._fresh = 0
-        # A list takes eight bytes a key, cells take some bits each: beyond this many keys it never is the shorter one.
-        if sum(parts[0][0].size for parts in self._noted if parts) > max(self.cells.size // 8, 64) or any(
+        # A list takes some 28 bits a key, the cells of a long drift 7 and more each: beyond this it hardly is shorter.
+        if sum(parts[0][0].size for parts in self._noted if parts) > max(self.cells.size // 4, 64) or any(
             np.abs(parts[0][1]).max(initial=0) > LARGEST_LISTED for parts in self._noted if parts
         ):
             self._noted = None

@@ -70,7 +70,7 @@ def rising_band(value: float, epsilon: float, theta: float, floor: float = 1.0) 
     room is above: f(S) <= (1-ε)/(1-θ) Q gives F <= Q/(1-θ) as before. That is about twice the room of Eqn (1).
 
     >>> rising_band(100.0, 0.05, 0.25)
-    (119.04761904761905, Band(low=-inf, high=150.79365079365078))
+    (119.04761904761904, Band(low=-inf, high=150.79365079365078))
     """
     _check_finite(value)
     _check_errors(epsilon, theta, strict=True)
