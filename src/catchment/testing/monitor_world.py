@@ -45,7 +45,9 @@ class MonitorWorld:
         self.sites = tuple(f"site-{number}" for number in range(rng.randint(1, 6)))
         draws = np.random.default_rng(seed)
         both = isinstance(self.watch, InnerProduct)
-        self._events = {site: _stream(draws, rng, both) for site in self.sites}
+        # Some streams only grow; in others events are taken back, at a few sites or at all of them.
+        back = rng.choice((0.0, 0.0, 0.02, 0.3)) if self.watch.window is None else 0.0
+        self._events = {site: _stream(draws, rng, both, back * rng.choice((0, 1))) for site in self.sites}
         self._keep = rng.choice((50, 200, 1000))
         self._truth: dict[tuple[str, int, int], I64] = {}
         self._machines: dict[str, Site] = {}
@@ -65,7 +67,7 @@ class MonitorWorld:
         return Site(name, (self.watch,), blobs=blobs, life=life, heartbeat=HEARTBEAT, resend=RESEND, keep=self._keep)
 
     def _feed(self, site: str, machine: Site) -> Iterator[tuple[int, Any]]:
-        keys, times, streams = self._events[site]
+        keys, times, streams, weights = self._events[site]
         at = machine.position
         while at < keys.size:
             size = min(1 + (at * 7919) % 40, keys.size - at)
@@ -73,7 +75,7 @@ class MonitorWorld:
             same = int(np.argmax(streams[at : at + size] != stream)) or size
             size = same if streams[at : at + size].min() != streams[at : at + size].max() else size
             part = slice(at, at + size)
-            yield int(times[at]), Arrived(keys[part], times=times[part], stream=stream)
+            yield int(times[at]), Arrived(keys[part], times=times[part], weights=weights[part], stream=stream)
             at += size
             if self.watch.window is not None and at < keys.size:
                 yield int(times[at]) - 1, Arrived(time=int(times[at]) - 1)  # time goes on without events, too
@@ -86,12 +88,13 @@ class MonitorWorld:
             machine = self._machines.get(site)
             if machine is None or machine.position > position or machine.time > time:
                 machine = self._machines[site] = Site("truth", (self.watch,))
-            keys, times, streams = self._events[site]
+            keys, times, streams, weights = self._events[site]
             part = slice(machine.position, position)
             for stream in (0, 1):
                 chosen = streams[part] == stream
                 if chosen.any():
-                    machine.handle(Arrived(keys[part][chosen], times=times[part][chosen], stream=stream), 0)
+                    some, when, much = (array[part][chosen] for array in (keys, times, weights))
+                    machine.handle(Arrived(some, times=when, weights=much, stream=stream), 0)
             machine.handle(Arrived(time=time), 0)
             (vector,) = machine.vectors
             self._truth[site, position, time] = vector.values()
@@ -168,11 +171,12 @@ def _some_watch(rng: random.Random) -> Watch:
     return rng.choice(kinds)
 
 
-def _stream(draws: np.random.Generator, rng: random.Random, both: bool) -> tuple[I64, I64, I64]:
+def _stream(draws: np.random.Generator, rng: random.Random, both: bool, back: float) -> tuple[I64, I64, I64, I64]:
     count = rng.randint(0, 1500)
     keys = draws.zipf(rng.uniform(1.1, 2.5), count) % 50
     times = np.sort(draws.integers(0, UNTIL, count))
     if rng.random() < 0.3 and count:
         times = np.sort(np.minimum(times, rng.randint(1, UNTIL)))  # all of it early, and then only silence
     streams = (np.arange(count) // 97) % 2 * both
-    return keys.astype(np.int64), times.astype(np.int64), streams.astype(np.int64)
+    weights = np.where(draws.random(count) < back, -1, 1)
+    return keys.astype(np.int64), times.astype(np.int64), streams.astype(np.int64), weights.astype(np.int64)
