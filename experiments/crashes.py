@@ -81,7 +81,7 @@ per_batch = {per_batch}
 
 def run(*, quick: bool, progress: Progress, spark: Any = None) -> Report:
     """Kill and compare; `spark` is a session to read the states with, if one runs here already."""
-    wanted = 2 if quick else 25
+    wanted = 1 if quick else 25
     batches = BATCHES // 6 if quick else BATCHES
     folder = Path(tempfile.mkdtemp(prefix="catchment-crashes-"))
     rng = random.Random(5)

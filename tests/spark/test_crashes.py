@@ -14,6 +14,6 @@ pytestmark = pytest.mark.spark
 def test_killed_drivers_and_workers_leave_no_trace(spark: Any) -> None:
     report = run(quick=True, progress=lambda _label, _share: None, spark=spark)
     figures = dict(report.figures)
-    assert figures.pop("driver_kills") == figures.pop("worker_kills") == 2
+    assert figures.pop("driver_kills") == figures.pop("worker_kills") == 1
     assert len(figures) == 6
     assert set(figures.values()) == {0.0}, report.rows

@@ -216,19 +216,29 @@ class WindowVector(Vector):
 
 
 class WindowCountVector(WindowVector):
-    """One cell: how often a key, or anything, was in the window, as the site's own ECM-sketch estimates it."""
+    """One cell: how often a key, or anything, was in the window; only that key's events are in the sketch."""
 
-    def __init__(self, sketch: ECMSketch, key: U64 | None = None) -> None:
+    def __init__(self, sketch: ECMSketch, key: np.uint64 | None = None) -> None:
         super().__init__(sketch)
         self.rows, self.width = 1, 1
         self._key = key
 
+    def add(self, hashes: U64, weights: I64, times: I64 | None, stream: int) -> None:
+        assert times is not None  # checked
+        events = hashes.size
+        if events and (self._time is None or int(times.max()) > self._time):
+            self._time = int(times.max())
+        if self._key is not None:
+            mine = hashes == self._key
+            weights = weights[mine] if weights.size == events else weights
+            hashes, times = hashes[mine], times[mine]
+        if hashes.size:
+            each = weights if weights.size == hashes.size else int(weights[0])
+            self.sketch.update(KeyBatch.of_hashes(hashes), at=times, weights=each)
+        self._moved(events)
+
     def values(self) -> I64:
-        if self._key is None:
-            answer = self.sketch.total(now=self._now)
-        else:
-            answer = self.sketch.estimate(KeyBatch.of_hashes(self._key), now=self._now)
-        return np.asarray(answer.value, dtype=np.int64).reshape(1, 1)
+        return np.asarray(self.sketch.total(now=self._now).value, dtype=np.int64).reshape(1, 1)
 
 
 def row_norms(cells: I64) -> F64:

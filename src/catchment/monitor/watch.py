@@ -187,7 +187,13 @@ class SelfJoin(Watch):
                 value, value / (1 + self.theta), high / (1 - self.epsilon), confidence=1 - self.delta,
                 epsilon=self.theta,
             )  # fmt: skip
-        return Watch.answer(self, value, low, high)
+        if self.window is None:
+            return Watch.answer(self, value, low, high)
+        # A counter is within e of itself. Collisions may be most of a row; but a row's norm is at most its weight, and
+        # each event is at least a pair with itself.
+        error = math.sqrt(1 + self.epsilon) - 1
+        least = math.sqrt(max(low, 0.0)) / (1 + error)
+        return Answer(value, least, high / (1 - error) ** 2, confidence=1.0, epsilon=self.theta)
 
     def regions(self, total: I64, band: Band) -> dict[str, Region]:
         norms = np.sqrt(row_norms(total))
@@ -244,11 +250,31 @@ class InnerProduct(Watch):
         return {"eager": balls, "lazy": balls}
 
     def answer(self, value: float, low: float, high: float) -> Answer:
-        return Answer(value, low, high, confidence=1 - self.delta, epsilon=self.theta)
+        """With what the sketch may add, by the norms at the last flush."""
+        room = max(end for end in (value - low, high - value) if end < math.inf)  # (theta - epsilon) |f| |g|, or more
+        more = room * self.epsilon / (self.theta - self.epsilon)
+        return Answer(value, low - more, high + more, confidence=1 - self.delta, epsilon=self.theta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RangeSum(Watch):
+class _Counted(Watch):
+    """One count: exact over the whole history, within epsilon of itself in a window."""
+
+    def value(self, total: I64) -> float:
+        return float(total[0, 0])
+
+    def sketch_error(self) -> float:
+        return 0.0 if self.window is None else self.epsilon
+
+    def zones(self, total: I64, value: float, band: Band) -> dict[str, Zone]:
+        return {"near": Linear(value, band.low, band.high, np.ones(1))}
+
+    def _counter(self) -> ECMSketch:
+        return ECMSketch(self.epsilon, self.delta, window=self.window, seed=self.seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeSum(_Counted):
     """The weight of some keys, each times a factor: the inner product with a known vector, counted exactly."""
 
     keys: tuple[Any, ...] = ()
@@ -269,19 +295,10 @@ class RangeSum(Watch):
             raise ParameterError("a key that is given twice", "give each key once")
         return CountVector(hashes[order], factors[order])
 
-    def value(self, total: I64) -> float:
-        return float(total[0, 0])
-
-    def sketch_error(self) -> float:
-        return 0.0
-
-    def zones(self, total: I64, value: float, band: Band) -> dict[str, Zone]:
-        return {"near": Linear(value, band.low, band.high, np.ones(1))}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frequency(Watch):
-    """How often a named key was seen: exactly, or in a window by each site's ECM-sketch."""
+class Frequency(_Counted):
+    """How often a named key was seen."""
 
     key: Any = None
 
@@ -293,32 +310,12 @@ class Frequency(Watch):
         hashes, _ = hash_keys([self.key])
         if self.window is None:
             return CountVector(hashes, np.ones(1, dtype=np.int64))
-        return WindowCountVector(ECMSketch(self.epsilon, self.delta, window=self.window, seed=self.seed), hashes)
-
-    def value(self, total: I64) -> float:
-        return float(total[0, 0])
-
-    def sketch_error(self) -> float:
-        return 0.0
-
-    def zones(self, total: I64, value: float, band: Band) -> dict[str, Zone]:
-        return {"near": Linear(value, band.low, band.high, np.ones(1))}
+        return WindowCountVector(self._counter(), hashes[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Total(Watch):
-    """How much there was: exactly, or in a window by each site's ECM-sketch, within epsilon."""
+class Total(_Counted):
+    """How much there was."""
 
     def new_vector(self) -> Vector:
-        if self.window is None:
-            return CountVector()
-        return WindowCountVector(ECMSketch(self.epsilon, self.delta, window=self.window, seed=self.seed))
-
-    def value(self, total: I64) -> float:
-        return float(total[0, 0])
-
-    def sketch_error(self) -> float:
-        return 0.0 if self.window is None else self.epsilon
-
-    def zones(self, total: I64, value: float, band: Band) -> dict[str, Zone]:
-        return {"near": Linear(value, band.low, band.high, np.ones(1))}
+        return CountVector() if self.window is None else WindowCountVector(self._counter())
