@@ -31,7 +31,7 @@ from catchment.answer import Answer
 from catchment.errors import BytesError, DamagedBytesError, NameNotFoundError, ParameterError
 from catchment.monitor.machine import COORDINATOR, Action, Persist, Purpose, Received, Send, Tick
 from catchment.monitor.messages import Flush, Order, Report
-from catchment.monitor.packing import pack_cells
+from catchment.monitor.packing import LARGEST, pack_cells
 from catchment.monitor.planner import Past
 from catchment.monitor.rules.base import Ask, Collect, Decision, Hold, Keep, SiteView, Steersman, Terms
 from catchment.monitor.site import NEVER, WANT_FLUSH, WANT_STATISTIC
@@ -99,6 +99,8 @@ class Coordinator:
         lease: int = 30_000,
         resend: int = 1_000,
     ) -> None:
+        if len({watch.number for watch in watches}) != len(watches):
+            raise ParameterError("two watches of one number", "number them apart")
         if COORDINATOR in sites or len(set(sites)) != len(sites):
             raise ParameterError(f"sites {sites!r}", "give each its own name, and none the coordinator's")
         blobs = blobs or {}
@@ -137,10 +139,19 @@ class Coordinator:
             report = read_frame(event.frame)
             if not isinstance(report, Report) or report.query not in self._queries:
                 raise DamagedBytesError(f"a {type(report).__name__} that is no report on a query here")
+            if self.epoch < report.epoch < LARGEST:
+                self._rise_above(report.epoch, now)
+                return [Persist(EPOCH, self.epoch.to_bytes(8, "little"))]
             return self._queries[report.query].hear(event.sender, report, now)
         except BytesError:
             self.refused += 1
             return []
+
+    def _rise_above(self, epoch: int, now: int) -> None:
+        """A site has heard of a later life of ours than this one: the disk is an old one. Begin again, above it."""
+        self.epoch = epoch + 1
+        for query in self._queries.values():
+            query.start(now)
 
     # -- questions --------------------------------------------------------------------------------------------
 
@@ -212,7 +223,7 @@ class _Query:
 
     def start(self, now: int) -> None:
         for peer in self._peers.values():
-            peer.seen = now
+            peer.seen, peer.acked = now, 0
         self._collect(self._alive())
 
     def _alive(self) -> tuple[str, ...]:
@@ -228,6 +239,9 @@ class _Query:
             raise DamagedBytesError(f"{site!r} watches something else under the number {report.query}")
         if (report.incarnation, report.seq) <= (peer.incarnation, peer.seq):
             return []
+        view = self._views[site]
+        here = report.epoch == self._owner.epoch and report.round == self._round and report.step <= view.step
+        self._check(site, peer, report)
         reborn = report.incarnation != peer.incarnation
         back = not peer.alive
         peer.incarnation, peer.seq, peer.seen, peer.alive = report.incarnation, report.seq, now, True
@@ -237,26 +251,44 @@ class _Query:
             peer.acked = max(peer.acked, report.acked)
         pushes = self._rule is not None and self._rule.pushes
         actions = self._keep(site, peer, report)
-        unasked = bool(actions) and self._state != COLLECTING and not pushes
+        unasked = bool(actions) and self._state != COLLECTING and not (pushes and here)
         if report.flush is not None and pushes:
             peer.speak = True  # it cannot flush again before it hears that this one is safe
         elif report.urgent or report.flush is not None:
             peer.answer_at = min(peer.answer_at, now + self._owner._resend // 3)  # something else may be said before
-        view = self._views[site]
-        here = report.epoch == self._owner.epoch and report.round == self._round and report.step <= view.step
+        awaited = self._awaits_flush(site)
         current = (report.incarnation, report.number) == peer.stored
         if here and current:
-            view.confirmed, view.level, view.statistic = report.step, report.level, report.statistic
+            given = bool(report.statistic) or peer.want != WANT_STATISTIC or report.step < view.step
+            view.confirmed = report.step if given else view.confirmed
+            view.level = report.level
+            view.statistic = report.statistic if report.step == view.step else ()
             view.pending = report.pending
             peer.cut = report.position, report.time
         if report.leaving and current:
             peer.left = True
             actions.append(self._kept_whole(site, peer))
             self._collect(self._alive())
-        elif back or ((reborn or unasked or not current) and not self._awaits_flush(site)):
+        elif back or ((reborn or unasked or not current) and not awaited):
             self._collect(self._alive())
         self._go_on()
         return actions
+
+    def _check(self, site: str, peer: _Peer, report: Report) -> None:
+        """Refuse what no site of ours says, before anything is changed by it."""
+        if report.statistic and self._rule is not None and not self._rule.fits(report.statistic):
+            raise DamagedBytesError(f"a statistic of {site!r} that is none of this rule's")
+        flush = report.flush
+        if flush is None:
+            return
+        if flush.whole and report.watch != self._watch.fingerprint:
+            raise DamagedBytesError(f"a vector of {site!r} that does not say what it is of")
+        if report.position < flush.behind or abs(report.time - flush.older) >= LARGEST:
+            raise DamagedBytesError(f"a flush of {site!r} from before its first event")
+        change = read_change(self._vector, flush.cells, flush.updates)
+        sums = change if flush.whole else change.astype(np.float64) + peer.contribution
+        if float(np.abs(sums.astype(np.float64)).max(initial=0.0)) >= LARGEST:
+            raise DamagedBytesError(f"counts of {site!r} beyond {LARGEST}")
 
     def _keep(self, site: str, peer: _Peer, report: Report) -> list[Action]:
         """Add a flush up, if it fits what is stored, and make it durable before anything else is said."""
@@ -269,8 +301,6 @@ class _Query:
         if flush.whole:
             change = change - peer.contribution
         position, time = report.position - flush.behind, report.time - flush.older
-        if position < 0:
-            raise DamagedBytesError(f"a flush of {site!r} from before its first event")
         size = len(flush.cells) + len(flush.updates)
         peer.contribution += change
         self._events += max(position - peer.flushed[0], 0)
@@ -470,7 +500,7 @@ class _Query:
         writer.numbers("QQQq", *peer.stored, *peer.flushed)
         writer.numbers("B", peer.left)
         writer.raw(pack_cells(peer.contribution))
-        blob = seal_envelope(_FAMILY, b"", writer.getvalue())
+        blob = self._sealed(writer)
         peer.whole_bytes, peer.log_bytes, peer.log = len(blob), 0, 0
         return Persist(self._blob_name(site), blob)
 
@@ -487,18 +517,31 @@ class _Query:
         writer.numbers("I", len(flush.cells))
         writer.raw(flush.cells)
         writer.raw(flush.updates)
-        blob = seal_envelope(_FAMILY, b"", writer.getvalue())
+        blob = self._sealed(writer)
         name = self._entry_name(site, peer.log)
         peer.log_bytes += len(blob)
         peer.log += 1
         return Persist(name, blob)
 
+    def _sealed(self, writer: Writer) -> bytes:
+        """With what is watched in it: a contribution to something else must not be taken for one."""
+        return seal_envelope(_FAMILY, self._watch.fingerprint.to_bytes(4, "little"), writer.getvalue())
+
+    def _opened(self, blob: bytes) -> Reader | None:
+        family, watch, reader = open_envelope(blob)
+        if family != _FAMILY or bytes(watch.raw(watch.left)) != self._watch.fingerprint.to_bytes(4, "little"):
+            return None
+        return reader
+
     def _read(self, site: str, blobs: dict[str, bytes]) -> None:
         blob = blobs[self._blob_name(site)]
-        _, _, reader = open_envelope(blob)
+        reader = self._opened(blob)
+        if reader is None:
+            return
         peer = self._peers[site]
         life, number, position, time = reader.numbers("QQQq")
         peer.stored, peer.flushed = (life, number), (position, time)
+        peer.incarnation = life
         (left,) = reader.numbers("B")
         peer.left = bool(left)
         peer.contribution = _cells(reader, self._vector.shape)
@@ -511,7 +554,9 @@ class _Query:
 
     def _read_change(self, peer: _Peer, blob: bytes) -> bool:
         """Add what an entry says, if it builds upon what is there."""
-        _, _, reader = open_envelope(blob)
+        reader = self._opened(blob)
+        if reader is None:
+            return False
         life, number, position, time = reader.numbers("QQQq")
         if (life, number - 1) != peer.stored:
             return False

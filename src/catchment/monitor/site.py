@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +102,8 @@ class Site:
         resend: int = 1_000,
         keep: int = 1_000_000,
     ) -> None:
+        if len({watch.number for watch in watches}) != len(watches):
+            raise ParameterError("two watches of one number", "number them apart")
         if name == COORDINATOR:
             raise ParameterError(f"a site named {name!r}", "that is the coordinator's name: choose another")
         self.name = name
@@ -191,10 +194,16 @@ class Site:
         writer.numbers("QqI", self.position, self.time, len(self._vectors))
         for vector in self._vectors.values():
             vector.write(writer)
-        return seal_envelope(_FAMILY, b"", writer.getvalue())
+        return seal_envelope(_FAMILY, self._kinds(), writer.getvalue())
+
+    def _kinds(self) -> bytes:
+        """What the vectors are of, in their order."""
+        return crc32(repr(list(self._vectors)).encode()).to_bytes(4, "little")
 
     def _read(self, blob: bytes) -> None:
-        _, _, reader = open_envelope(blob)
+        family, kinds, reader = open_envelope(blob)
+        if family != _FAMILY or bytes(kinds.raw(kinds.left)) != self._kinds():
+            raise ParameterError("a state of other watches", "give these watches a folder of their own, or remove it")
         self.position, self.time, count = reader.numbers("QqI")
         if count != len(self._vectors):
             raise DamagedBytesError(f"a state of {count} vectors where {len(self._vectors)} are needed")
@@ -251,8 +260,6 @@ class _Post:
             self._acked = max(self._acked, order.acked)
         if self._pending is not None and stored == self._number:
             self._pending = None
-        if (order.epoch, order.seq) == (self._epoch, self._order):
-            return
         self._epoch, self._order = order.epoch, order.seq
         if order.urgent:
             self._answer_at = min(self._answer_at, now + self._site._resend // 3)  # something else may be said before
@@ -362,11 +369,10 @@ class _Post:
         frame = write_frame(
             Report(
                 query=self._watch.number, epoch=self._at[0], round=self._at[1], step=self._at[2],
-                incarnation=self._site.incarnation, seq=self._seq, acked=self._order,
-                position=self._cut[0], time=self._cut[1], level=self._level, statistic=self._statistic,
-                flush=flush, number=self._number, pending=self._drift.updates,
-                urgent=int(urgent and flush is None),
-                watch=self._watch.fingerprint if self._at[0] == 0 else 0, leaving=int(self._left),
+                incarnation=self._site.incarnation, seq=self._seq, acked=self._order, position=self._cut[0],
+                time=self._cut[1], level=self._level, statistic=self._statistic, flush=flush, number=self._number,
+                pending=self._drift.updates, urgent=int(urgent and flush is None), watch=self._watch.fingerprint if
+                self._at[0] == 0 or (self._pending and self._pending.whole) else 0, leaving=int(self._left),
             )
         )  # fmt: skip
         purpose = Purpose.RESEND if again else Purpose.DATA if self._pending is not None else Purpose.CONTROL

@@ -21,7 +21,7 @@ from catchment.errors import ParameterError
 from catchment.monitor.planner import Past
 from catchment.monitor.regions import ProductBalls, Region, RisesAndFalls, SelfJoinBalls
 from catchment.monitor.rules.base import Guard, Steersman
-from catchment.monitor.rules.registry import guard_of, steersman_of
+from catchment.monitor.rules.registry import NAMES, guard_of, steersman_of
 from catchment.monitor.safe import FullSelfJoin, Linear, NearSelfJoin, Product, Zone
 from catchment.monitor.vectors import (
     CountVector,
@@ -33,7 +33,7 @@ from catchment.monitor.vectors import (
     row_norms,
 )
 from catchment.monitor.zones.thresholds import Band, absolute_band, crossing, relative_band, rising_band
-from catchment.sketch.checks import as_weights, check_fraction, check_whole
+from catchment.sketch.checks import as_weights, check_choice, check_fraction, check_whole
 from catchment.sketch.fast_ams import FastAMS
 from catchment.sketch.keys import hash_keys
 from catchment.window.ecm import ECMSketch
@@ -78,6 +78,9 @@ class Watch(ABC):
         check_whole("number", self.number, 1, 65_535)
         check_fraction("theta", self.theta)
         check_fraction("delta", self.delta)
+        check_choice("rule", self.rule, ("auto", *NAMES))
+        if self.threshold is not None and not math.isfinite(self.threshold):
+            raise ParameterError(f"threshold={self.threshold}", "give a number, or none")
         if self.sketch_error() >= self.theta:
             raise ParameterError(
                 f"theta={self.theta} with a sketch whose own error is {self.sketch_error():.3g}",
@@ -86,8 +89,13 @@ class Watch(ABC):
 
     @property
     def fingerprint(self) -> int:
-        """A number that two watches share only when they are the same."""
-        return crc32(repr((type(self).__name__, [getattr(self, field.name) for field in fields(self)])).encode())
+        """A number, never 0, that two different watches hardly share."""
+        return 1 | crc32(repr((type(self).__name__, [getattr(self, field.name) for field in fields(self)])).encode())
+
+    @property
+    def only_relative(self) -> bool:
+        """Whether the static baseline of 2005 is about this."""
+        return False
 
     @property
     def vector_key(self) -> Any:
@@ -149,6 +157,17 @@ class SelfJoin(Watch):
     relative to the squared weight in the window and is added to the answer as such.
     """
 
+    def __post_init__(self) -> None:
+        Watch.__post_init__(self)
+        if self.threshold is not None and self.threshold <= 0:
+            raise ParameterError(
+                f"threshold={self.threshold} for a self-join", "it is never negative: give more than 0"
+            )
+
+    @property
+    def only_relative(self) -> bool:
+        return self.window is None
+
     @property
     def vector_key(self) -> Any:
         return "signed" if self.window is None else "ecm", self.window, self.epsilon, self.delta, self.seed
@@ -184,7 +203,7 @@ class SelfJoin(Watch):
     def answer(self, value: float, low: float, high: float) -> Answer:
         if self.threshold is None and low == -math.inf:  # a rising quantity: the least was known when it was claimed
             return Answer(
-                value, value / (1 + self.theta), high / (1 - self.epsilon), confidence=1 - self.delta,
+                value, value / (1 + self.theta), high / (1 - self.epsilon), confidence=1 - 2 * self.delta,
                 epsilon=self.theta,
             )  # fmt: skip
         if self.window is None:

@@ -33,7 +33,8 @@ def start_coordinator(file: Path, *, every: float) -> int:
     teller = _Teller(watches, settings.state / CLAIMS, every)
 
     def build(blobs: dict[str, bytes]) -> Coordinator:
-        return Coordinator(tuple(watches.values()), settings.sites, blobs=blobs, lease=settings.lease)
+        life = int(time.time())  # a disk may be older than the last life
+        return Coordinator(tuple(watches.values()), settings.sites, blobs=blobs, life=life, lease=settings.lease)
 
     def look(machine: Any, _: Driver) -> bool:
         teller.look(machine)
@@ -51,7 +52,8 @@ def start_site(file: Path, *, once: bool, heartbeat: float, keep: int) -> int:
     _log()
 
     def build(blobs: dict[str, bytes]) -> Site:
-        return Site(settings.name, watches, blobs=blobs, heartbeat=int(heartbeat * 1000), keep=keep)
+        life = int(time.time())
+        return Site(settings.name, watches, blobs=blobs, life=life, heartbeat=int(heartbeat * 1000), keep=keep)
 
     def event(batch: Batch) -> Arrived | Leave:
         return Arrived(batch.keys, times=batch.times if timed else None) if len(batch) else Leave()

@@ -59,6 +59,7 @@ class BalanceSteersman(Steersman):
         self.name, self.number = name, number
         self.value, self.low, self.high = value, band.low, band.high
         self._region, self._sites = region, sites
+        self.statistic_size = region.size
         self._next = 0
 
     def zone(self) -> bytes:

@@ -9,6 +9,7 @@ bounds at the cut that the sites have reported (`proven`); nothing else makes a 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -120,7 +121,12 @@ class Steersman(ABC):
     low: float
     high: float
     pushes: bool = False
+    statistic_size: int = 0
     """Whether sites flush by themselves, and the value follows."""
+
+    def fits(self, statistic: tuple[float, ...]) -> bool:
+        """Whether this can be a statistic of this rule."""
+        return len(statistic) == self.statistic_size and all(one == -math.inf or abs(one) < 1e300 for one in statistic)
 
     @abstractmethod
     def zone(self) -> bytes:

@@ -54,15 +54,18 @@ class CountdownGuard(Guard):
 
     def look(self) -> int:
         self._lowest = min(self._lowest, self._slack())
-        if not self._quantum > 0:
+        lost = self._start - self._lowest if self._lowest > -math.inf else math.inf
+        if not lost > 0:
             return 0
-        if self._lowest == -math.inf:
-            return self._sites + 1
-        return math.floor((self._start - self._lowest) / self._quantum)
+        # What is beyond the number of sites is all the same; with no slack at all, any loss is.
+        most = self._sites + 1
+        return most if lost >= most * self._quantum else math.floor(lost / self._quantum)
 
 
 class CountdownSteersman(Steersman):
     """Adds the levels up, and asks when they are more than the sites are."""
+
+    statistic_size = 1
 
     def __init__(
         self, name: str, number: int, value: float, band: Band, zone: Zone, sites: int, enough: float = ENOUGH

@@ -90,6 +90,7 @@ class PushSteersman(Steersman):
         self._grew = grows
         self.flushed(total, 0, grows=grows)
         self._first = self._room
+        self._counts = self._counted
         self._zone = sites.to_bytes(4, "little") + bytes([self._counted, self.low == -math.inf])
 
     def flushed(self, total: I64, size: int, *, grows: bool) -> None:
@@ -128,6 +129,8 @@ class PushSteersman(Steersman):
         )
 
     def decide(self, sites: Mapping[str, SiteView]) -> Decision:
+        if self._counted > self._counts:
+            return Collect(tuple(sites))
         if not self._budgets:
             return Keep()
         if self._grew and not self._grows:
@@ -142,4 +145,8 @@ class PushSteersman(Steersman):
         return Keep()
 
     def proven(self, sites: Mapping[str, SiteView]) -> bool:
-        return self._largest_out(sites) <= self._room and not any(view.level for view in sites.values())
+        return (
+            self._counted <= self._counts
+            and self._largest_out(sites) <= self._room
+            and not any(view.level for view in sites.values())
+        )
