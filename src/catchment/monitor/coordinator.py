@@ -181,6 +181,7 @@ class _Peer:
     seen: int = 0
     alive: bool = True
     left: bool = False
+    fell: bool = False  # it has had events of negative weight
     # The order, the register for this site.
     want: int = 0
     terms: Terms = field(default_factory=Terms)
@@ -218,7 +219,7 @@ class _Query:
         self._asked: tuple[str, ...] = ()
         self._members: tuple[str, ...] = ()
         self._rule: Steersman | None = None
-        self._grows = True  # until a flush says otherwise; a new life finds out again
+        self._grows = not any(peer.fell for peer in self._peers.values())
         self._claim: Claim | None = None
 
     def start(self, now: int) -> None:
@@ -306,7 +307,8 @@ class _Query:
         self._events += max(position - peer.flushed[0], 0)
         self._flushes += 1
         self._flush_bytes += size
-        self._grows = self._grows and not flush.fell
+        peer.fell = peer.fell or bool(flush.fell)
+        self._grows = not any(other.fell for other in self._peers.values())
         self._total += change
         peer.stored, peer.flushed = (report.incarnation, report.number), (position, time)
         if self._rule is not None and self._rule.pushes:
@@ -498,7 +500,7 @@ class _Query:
     def _kept_whole(self, site: str, peer: _Peer) -> Persist:
         writer = Writer()
         writer.numbers("QQQq", *peer.stored, *peer.flushed)
-        writer.numbers("B", peer.left)
+        writer.numbers("BB", peer.left, peer.fell)
         writer.raw(pack_cells(peer.contribution))
         blob = self._sealed(writer)
         peer.whole_bytes, peer.log_bytes, peer.log = len(blob), 0, 0
@@ -514,7 +516,7 @@ class _Query:
             return self._kept_whole(site, peer)
         writer = Writer()
         writer.numbers("QQQq", *peer.stored, *peer.flushed)
-        writer.numbers("I", len(flush.cells))
+        writer.numbers("BI", peer.fell, len(flush.cells))
         writer.raw(flush.cells)
         writer.raw(flush.updates)
         blob = self._sealed(writer)
@@ -542,8 +544,7 @@ class _Query:
         life, number, position, time = reader.numbers("QQQq")
         peer.stored, peer.flushed = (life, number), (position, time)
         peer.incarnation = life
-        (left,) = reader.numbers("B")
-        peer.left = bool(left)
+        peer.left, peer.fell = map(bool, reader.numbers("BB"))
         peer.contribution = _cells(reader, self._vector.shape)
         reader.finish()
         peer.whole_bytes = len(blob)
@@ -560,7 +561,8 @@ class _Query:
         life, number, position, time = reader.numbers("QQQq")
         if (life, number - 1) != peer.stored:
             return False
-        (size,) = reader.numbers("I")
+        fell, size = reader.numbers("BI")
+        peer.fell = bool(fell)
         cells, updates = bytes(reader.raw(size)), bytes(reader.raw(reader.left))
         peer.contribution += read_change(self._vector, cells, updates)
         peer.stored, peer.flushed = (life, number), (position, time)

@@ -27,14 +27,14 @@ class Flush(Message):
     """The change of a site's vector since its last flush; with `whole`, all of the vector.
 
     Its number is that of the report that brings it, and it is `behind` and `older` than the report's position and time.
-    `fell` says that an event of negative weight is in it. `cells` are packed differences of all cells, `updates` packed
-    keys and weights: one of the two, the smaller.
+    `fell` says that there has been an event of negative weight, in it or before. `cells` are packed differences of all
+    cells, `updates` packed keys and weights: one of the two, the smaller.
     """
 
     whole: int = wire(1, UINT, "1: all of the vector. 0: the change since the flush before it in this life.")
     behind: int = wire(2, UINT, "How many events the site has taken since, of those in the report's position.")
     older: int = wire(3, UINT, "How many ticks have passed since, of those in the report's time.")
-    fell: int = wire(4, UINT, "1: an event of negative weight is in it.")
+    fell: int = wire(4, UINT, "1: there has been an event of negative weight, ever.")
     cells: bytes = wire(5, BYTES, "The change of every cell, packed.")
     updates: bytes = wire(6, BYTES, "The keys that made the change, hashed, and their weights, packed; or cells.")
 

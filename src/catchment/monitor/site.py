@@ -110,6 +110,7 @@ class Site:
         self.traffic = Traffic()
         self.position = 0
         self.time = 0
+        self._timed = False  # times may be negative
         self.refused = 0
         self.gone = False
         self._heartbeat, self._resend, self._keep = heartbeat, resend, keep
@@ -172,9 +173,10 @@ class Site:
                 vector.add(hashes, weights, times, event.stream)
             self.position += len(batch)
             if times is not None and times.size:
-                self.time = max(self.time, int(times.max()))
-        if event.time is not None and event.time > self.time:
-            self.time = event.time
+                newest = int(times.max())
+                self.time, self._timed = max(self.time, newest) if self._timed else newest, True
+        if event.time is not None and (event.time > self.time or not self._timed):
+            self.time, self._timed = event.time, True
             for vector in self._vectors.values():
                 vector.advance(event.time)
 
@@ -191,7 +193,7 @@ class Site:
 
     def _write(self) -> bytes:
         writer = Writer()
-        writer.numbers("QqI", self.position, self.time, len(self._vectors))
+        writer.numbers("QqBI", self.position, self.time, self._timed, len(self._vectors))
         for vector in self._vectors.values():
             vector.write(writer)
         return seal_envelope(_FAMILY, self._kinds(), writer.getvalue())
@@ -204,7 +206,8 @@ class Site:
         family, kinds, reader = open_envelope(blob)
         if family != _FAMILY or bytes(kinds.raw(kinds.left)) != self._kinds():
             raise ParameterError("a state of other watches", "give these watches a folder of their own, or remove it")
-        self.position, self.time, count = reader.numbers("QqI")
+        self.position, self.time, timed, count = reader.numbers("QqBI")
+        self._timed = bool(timed)
         if count != len(self._vectors):
             raise DamagedBytesError(f"a state of {count} vectors where {len(self._vectors)} are needed")
         for vector in self._vectors.values():

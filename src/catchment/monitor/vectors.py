@@ -48,6 +48,8 @@ class Vector(ABC):
     rows: int
     width: int
     streams: int = 1
+    fell: bool = False
+    """Whether there ever was an event of negative weight."""
 
     def __init__(self) -> None:
         self.drifts: list[Drift] = []
@@ -103,6 +105,7 @@ class SignedVector(Vector):
         hashes = hashes >> _DROPPED
         part = self.part(stream)
         cells = self._cells[part]
+        self.fell = self.fell or bool(weights.min(initial=0) < 0)
         if not self.drifts:
             add_signed(cells, self._draws, hashes, weights)
         for drift in self.drifts:
@@ -129,9 +132,11 @@ class SignedVector(Vector):
         return cells
 
     def write(self, writer: Writer) -> None:
+        writer.numbers("B", self.fell)
         writer.integers(self._cells)
 
     def read(self, reader: Reader) -> None:
+        self.fell = bool(reader.numbers("B")[0])
         self._cells = reader.integers(self._cells.size, np.int64, low=-(2**62), high=2**62).reshape(self.shape)
 
 
@@ -274,19 +279,22 @@ class Drift(Shift):
         super().__init__(np.zeros(vector.shape, dtype=np.int64))
         self._vector = vector
         self.updates = 0
-        self.fell = False  # whether an event of negative weight is in it
         self.base = vector.values()
         self._noted: list[list[tuple[U64, I64]]] | None = None
         self._fresh = 0
         self._forget()
         vector.drifts.append(self)
 
+    @property
+    def fell(self) -> bool:
+        """Whether the vector has ever had an event of negative weight."""
+        return self._vector.fell
+
     # -- following the vector ---------------------------------------------------------------------------------
 
     def note(self, hashes: U64, weights: I64, stream: int) -> None:
         """Remember the keys as long as they may be the shorter way to write the change."""
         self.updates += hashes.size
-        self.fell = self.fell or bool(weights.min(initial=0) < 0)
         if self._noted is None:
             return
         each = weights if weights.size == hashes.size else np.full(hashes.size, weights[0])
@@ -343,7 +351,7 @@ class Drift(Shift):
         self.base = self._vector.values()
         self.cells = np.zeros_like(self.cells)
         self.norms, self.dots = np.zeros_like(self.norms), np.zeros_like(self.dots)
-        self.updates, self.fell = 0, False
+        self.updates = 0
         self._forget()
 
     def _listed(self) -> bytes:

@@ -68,15 +68,24 @@ class CountdownSteersman(Steersman):
     statistic_size = 1
 
     def __init__(
-        self, name: str, number: int, value: float, band: Band, zone: Zone, sites: int, enough: float = ENOUGH
+        self,
+        name: str,
+        number: int,
+        value: float,
+        band: Band,
+        zone: Zone,
+        sites: int,
+        *,
+        enough: float = ENOUGH,
+        rises: bool = False,
     ) -> None:
-        self.name, self.number, self._enough = name, number, enough
+        self.name, self.number, self._enough, self._rises = name, number, enough, rises
         self.value, self.low, self.high = value, band.low, band.high
         self._zone, self._sites = zone, sites
         self._whole = zone.at_zero * sites
 
     def zone(self) -> bytes:
-        return self._sites.to_bytes(4, "little") + bytes([self.low == -math.inf]) + self._zone.to_bytes()
+        return self._sites.to_bytes(4, "little") + bytes([self._rises]) + self._zone.to_bytes()
 
     def open(self, sites: Mapping[str, SiteView]) -> Decision:
         return self._hold(sites, self._whole)

@@ -66,7 +66,8 @@ class PushGuard(Guard):
 class PushSteersman(Steersman):
     """Follows the flushes with value and budgets.
 
-    `around` gives, for everyone's vector and for whether it only grows, the value, its band and a zone.
+    `around` gives, for everyone's vector and for whether it only grows, the value, its band and a zone. With `rises`
+    the claim is ahead of the estimate, which only growth allows.
     """
 
     pushes = True
@@ -80,6 +81,7 @@ class PushSteersman(Steersman):
         sites: int,
         *,
         grows: bool,
+        rises: bool,
         budgets: bool = True,
         settles: bool = False,
     ) -> None:
@@ -87,11 +89,11 @@ class PushSteersman(Steersman):
         self._around, self._sites, self._budgets, self._settles = around, sites, budgets, settles
         self._given: dict[str, dict[int, float]] = {}
         self._now = self._lost = 0.0
-        self._grew = grows
+        self._rises = rises
         self.flushed(total, 0, grows=grows)
         self._first = self._room
         self._counts = self._counted
-        self._zone = sites.to_bytes(4, "little") + bytes([self._counted, self.low == -math.inf])
+        self._zone = sites.to_bytes(4, "little") + bytes([self._counted, rises])
 
     def flushed(self, total: I64, size: int, *, grows: bool) -> None:
         self.value, band, zone = self._around(total, grows)
@@ -133,7 +135,7 @@ class PushSteersman(Steersman):
             return Collect(tuple(sites))
         if not self._budgets:
             return Keep()
-        if self._grew and not self._grows:
+        if self._rises and not self._grows:
             return Collect(tuple(sites))  # the zone is another one now
         if self._settles and not self._first / GROWN <= self._room <= self._first * GROWN:
             return Collect(tuple(sites))

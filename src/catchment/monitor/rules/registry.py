@@ -66,6 +66,7 @@ def steersman_of(
         return value, claim, band
 
     value, claim, band = bounds(total, grows)
+    rises = grows and rule in _RISING and question.rising(value) is not None
     zones, regions = question.zones(total, value, band), question.regions(total, question.band(total, value))
     chosen = plan(zones, sites, past) if rule == "auto" else Plan(rule, 0.0)
     name = chosen.rule
@@ -76,7 +77,7 @@ def steersman_of(
 
     if name in ("push", "centralise"):
         return PushSteersman(
-            name, _PUSH, around, total, sites, grows=grows, budgets=name == "push", settles=rule == "auto"
+            name, _PUSH, around, total, sites, grows=grows, rises=rises, budgets=name == "push", settles=rule == "auto"
         )
     if name == "relative" and not question.only_relative:
         raise ParameterError(f"rule={rule!r} for this quantity", "it is for self-joins over the whole history")
@@ -88,7 +89,7 @@ def steersman_of(
     if name not in zones:
         known = ", ".join(["auto", "push", "centralise", *zones, *regions])
         raise ParameterError(f"rule={rule!r}", f"there are {known} for this quantity")
-    return CountdownSteersman(name, _COUNTDOWN, claim, band, zones[name], sites, chosen.enough)
+    return CountdownSteersman(name, _COUNTDOWN, claim, band, zones[name], sites, enough=chosen.enough, rises=rises)
 
 
 def guard_of(rule: int, zone: bytes, drift: Drift) -> Guard:
