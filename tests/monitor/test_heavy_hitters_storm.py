@@ -9,12 +9,12 @@ from tests.monitor.heavy_hitter_storm import Storm
 
 
 @pytest.mark.parametrize("window", [None, 200])
-@pytest.mark.parametrize("first", [0, 2])
+@pytest.mark.parametrize("first", [0, 50])
 def test_claims_are_true_at_their_cut_after_every_step(first: int, window: int | None) -> None:
     completed = 0
-    for seed in range(first, first + 2):
+    for seed in range(first, first + 50):
         storm = Storm(seed, window=window)
-        for _ in range(60):
+        for _ in range(120):
             storm.step()
         completed += storm.completed
         storm.calm()
@@ -25,4 +25,4 @@ def test_claims_are_true_at_their_cut_after_every_step(first: int, window: int |
         }
         assert storm.coordinator.claim.complete
         assert all(isinstance(mark, Mark) for mark in last.cut.values())
-    assert completed > 0
+    assert completed > 100

@@ -252,13 +252,16 @@ class HeavyHitterCoordinator:
         return dict(zip(hashes_of(keys).tolist(), keys, strict=True))
 
     def _near(self, current: _List) -> list[int]:
-        """The items of the list that are not far below the threshold."""
+        """The items of the list that are not far below the threshold, or that some site would name again at once."""
         sums = np.zeros(current.hashes.size, dtype=np.int64)
+        named = np.zeros(current.hashes.size, dtype=bool)
         for report in self._known.values():
             at = np.minimum(np.searchsorted(report.hashes, current.hashes), max(report.hashes.size - 1, 0))
             there = report.hashes[at] == current.hashes if report.hashes.size else np.zeros(0, dtype=bool)
-            sums[there] += report.counts[at[there]]
-        near: list[int] = current.hashes[sums >= _STILL_NEAR * self.plan.share * self.claim.total].tolist()
+            counts = report.counts[at[there]]
+            sums[there] += counts
+            named[there] |= counts >= self.plan.share * report.mark.total
+        near: list[int] = current.hashes[named | (sums >= _STILL_NEAR * self.plan.share * self.claim.total)].tolist()
         return near
 
     # -- what is sent and kept --------------------------------------------------------------------------------
