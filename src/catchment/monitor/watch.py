@@ -52,13 +52,13 @@ class Watch(ABC):
     number
         The query's number, the same everywhere; from 1 to 65,535.
     theta
-        How far from the truth the answer may be, relatively.
+        How far from the truth the answer may be, relatively; or by 1, near zero.
     epsilon, delta
         The sketch's part of that error, and the probability that the sketch fails to keep it.
     threshold
         A line; with it the watch tells on which side the value is, and follows it only near the line.
     window
-        Ticks; None is the whole history.
+        Ticks; None is the whole history. Times must come in order: a late event counts as of the newest time.
     seed
         Chooses the hash functions.
     rule
@@ -154,7 +154,7 @@ class SelfJoin(Watch):
     """The sum of the squared frequencies: how skewed is it all?
 
     In the whole history by Fast-AMS, within epsilon of itself; in a window by an ECM-sketch, whose error epsilon is
-    relative to the squared weight in the window and is added to the answer as such.
+    relative to the squared weight in the window: there `theta` is about the estimate, and the answer's low end is weak.
     """
 
     def __post_init__(self) -> None:
@@ -226,7 +226,8 @@ class SelfJoin(Watch):
 class InnerProduct(Watch):
     """The sum over all keys of the product of their frequencies in two streams: how alike are they?
 
-    Within `theta` of the product of the streams' norms, |f| |g|: a product may be zero, and no sketch knows zero well.
+    Within `theta` of the product of the streams' norms, |f| |g|: a product may be zero, and no sketch knows zero well. The
+    norms are those of the last flush; streams that grow apart without changing the product make the interval too narrow.
     """
 
     def __post_init__(self) -> None:
