@@ -226,8 +226,9 @@ class SelfJoin(Watch):
 class InnerProduct(Watch):
     """The sum over all keys of the product of their frequencies in two streams: how alike are they?
 
-    Within `theta` of the product of the streams' norms, |f| |g|: a product may be zero, and no sketch knows zero well. The
-    norms are those of the last flush; streams that grow apart without changing the product make the interval too narrow.
+    Within `theta` of the product of the streams' norms, |f| |g|: a product may be zero, and no sketch knows zero well.
+    The norms are those of the last flush; streams that grow apart without changing the product make the interval too
+    narrow.
     """
 
     def __post_init__(self) -> None:
