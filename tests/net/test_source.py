@@ -378,12 +378,13 @@ def test_a_file_is_read_fast_enough_bad_lines_and_all(tmp_path: Path, kind: str)
     best = 0.0
     for _ in range(3):
         source = started(Reader(FileFeed(file), decoder()))
-        start = time.perf_counter()
+        start = time.process_time()
         count = 0
         while (batch := source.next()) is not None:
             count += len(batch)
-        best = max(best, count / (time.perf_counter() - start))
+        best = max(best, count / (time.process_time() - start))
         assert count == len(good)
-    print(f"\n{kind}: {best:,.0f} events/s")
+    print(f"\n{kind}: {best:,.0f} events a second of the processor")
     # In JSON a bad line, one of a thousand here, costs another look at its block.
-    assert best >= (20_000 if kind == "json" else 200_000)
+    # Floors far below what is seen, in time of the processor: this is no benchmark, it is to notice a row at a time.
+    assert best >= (10_000 if kind == "json" else 60_000)
