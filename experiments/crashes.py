@@ -113,10 +113,9 @@ def _written(folder: Path, batches: int) -> Path:
 
 
 def _command(file: Path, *more: str) -> subprocess.Popen[bytes]:
-    log = (file.parent / "log").open("ab")
-    return subprocess.Popen(
-        [sys.executable, "-m", "catchment.app", "run", str(file), *more], stdout=log, stderr=log, start_new_session=True
-    )
+    command = [sys.executable, "-m", "catchment.app", "run", str(file), *more]
+    with (file.parent / "log").open("ab") as log:  # the child has its own copy
+        return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
 
 def _finish(file: Path) -> None:
