@@ -1,48 +1,34 @@
-"""A coordinator and its sites in one place, every message delivered at once: what a perfect network would do."""
+"""A coordinator and its sites on a perfect network, some of them silent."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 from catchment.monitor.coordinator import Claim, Coordinator
-from catchment.monitor.machine import COORDINATOR, Action, Received, Send, Tick
+from catchment.monitor.machine import Action, Send
 from catchment.monitor.site import Site
 from catchment.monitor.watch import Watch
+from catchment.testing.lockstep import Lockstep
+
+__all__ = ["Watched"]
 
 
-class Lockstep:
+class Watched(Lockstep):
     """Feed sites, and read the claim."""
 
     def __init__(self, *watches: Watch, sites: int, silent: tuple[str, ...] = ()) -> None:
+        self.silent = set(silent)  # what they say, and what is said to them, is lost
         self.names = tuple(f"site-{number}" for number in range(sites))
         self.sites = {name: Site(name, watches) for name in self.names}
         self.coordinator = Coordinator(watches, self.names)
-        self.now = 0
-        self.silent = set(silent)  # what they say, and what is said to them, is lost
-        self._waiting: deque[tuple[str, str, bytes]] = deque()
-        self.tick()
+        super().__init__(self.coordinator, self.sites)
 
-    def machine(self, name: str) -> Any:
-        return self.coordinator if name == COORDINATOR else self.sites[name]
+    def _act(self, name: str, actions: list[Action], waiting: deque[tuple[str, Send]]) -> None:
+        heard = [one for one in actions if not (isinstance(one, Send) and self.silent & {name, one.to})]
+        super()._act(name, heard, waiting)
 
-    def tick(self, now: int = 0) -> None:
-        self.now = max(self.now, now)
-        for name in (COORDINATOR, *self.names):
-            due = self.machine(name).due
-            if due is not None and due <= self.now:
-                self.hand(name, Tick())
-
-    def hand(self, name: str, event: Any) -> None:
-        self._post(name, self.machine(name).handle(event, self.now))
-        while self._waiting:
-            sender, to, frame = self._waiting.popleft()
-            self._post(to, self.machine(to).handle(Received(sender, frame), self.now))
-
-    def _post(self, name: str, actions: list[Action]) -> None:
-        for action in actions:
-            if isinstance(action, Send) and not self.silent & {name, action.to}:
-                self._waiting.append((name, action.to, action.frame))
+    def tick(self, now: int) -> None:
+        self.pass_time(max(now - self.now, 0))
 
     def claim(self, query: int = 1) -> Claim:
         claim = self.coordinator.claim(query)

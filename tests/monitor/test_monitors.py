@@ -16,7 +16,7 @@ from catchment.monitor.messages import Order, Report
 from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.watch import Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
 from catchment.monitor.wire import write_frame
-from tests.monitor.lockstep_world import Lockstep
+from tests.monitor.lockstep_world import Watched
 
 SKETCHED: dict[str, Any] = {"epsilon": 0.05, "delta": 0.01}
 
@@ -28,7 +28,7 @@ def _stream(seed: int, count: int, sites: int) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("rule", ["auto", "near", "full", "push", "centralise", "relative", "eager", "lazy"])
 def test_a_self_join_is_never_further_off_than_theta(rule: str) -> None:
-    world = Lockstep(SelfJoin(theta=0.2, rule=rule, **SKETCHED), sites=4)
+    world = Watched(SelfJoin(theta=0.2, rule=rule, **SKETCHED), sites=4)
     keys, where = _stream(1, 20_000, 4)
     counts: Counter[int] = Counter()
     for start in range(0, keys.size, 50):
@@ -36,7 +36,7 @@ def test_a_self_join_is_never_further_off_than_theta(rule: str) -> None:
         for number, name in enumerate(world.names):
             mine = keys[part][where[part] == number]
             if mine.size:
-                world.hand(name, Arrived(mine))
+                world.give(name, Arrived(mine))
         counts.update(keys[part].tolist())
         world.tick(start)
         truth = sum(count * count for count in counts.values())
@@ -49,13 +49,13 @@ def test_a_self_join_is_never_further_off_than_theta(rule: str) -> None:
 @pytest.mark.parametrize("rule", ["auto", "near", "push"])
 @pytest.mark.parametrize("sites", [1, 5, 40])
 def test_a_total_is_never_further_off_than_theta_and_costs_less_than_it_all(rule: str, sites: int) -> None:
-    world = Lockstep(Total(theta=0.1, rule=rule), sites=sites)
+    world = Watched(Total(theta=0.1, rule=rule), sites=sites)
     rng = np.random.default_rng(2)
     total = 0
     for step in range(400):
         name = world.names[int(rng.integers(0, sites))]
         size = int(rng.integers(1, 2000))
-        world.hand(name, Arrived(np.zeros(size, dtype=np.int64)))
+        world.give(name, Arrived(np.zeros(size, dtype=np.int64)))
         total += size
         world.tick(step * 100)
         assert abs(world.claim().estimate - total) <= 0.1 * total
@@ -63,13 +63,13 @@ def test_a_total_is_never_further_off_than_theta_and_costs_less_than_it_all(rule
 
 
 def test_taking_back_is_followed_too() -> None:
-    world = Lockstep(SelfJoin(theta=0.3, **SKETCHED), Total(number=2, theta=0.1), sites=3)
+    world = Watched(SelfJoin(theta=0.3, **SKETCHED), Total(number=2, theta=0.1), sites=3)
     rng = np.random.default_rng(3)
     counts = np.zeros(100, dtype=np.int64)
     for step in range(600):
         keys = rng.integers(0, 100, 30)
         weights = np.where(rng.random(30) < (0.2 if step < 300 else 0.6), -1, 1)
-        world.hand(world.names[step % 3], Arrived(keys, weights=weights))
+        world.give(world.names[step % 3], Arrived(keys, weights=weights))
         np.add.at(counts, keys, weights)
         world.tick(step * 50)
         truth = float((counts**2).sum())
@@ -80,13 +80,13 @@ def test_taking_back_is_followed_too() -> None:
 
 @pytest.mark.parametrize("rule", ["auto", "full", "push", "eager"])
 def test_an_inner_product_is_within_theta_of_the_norms(rule: str) -> None:
-    world = Lockstep(InnerProduct(theta=0.3, epsilon=0.1, delta=0.01, rule=rule), sites=2)
+    world = Watched(InnerProduct(theta=0.3, epsilon=0.1, delta=0.01, rule=rule), sites=2)
     rng = np.random.default_rng(4)
     counts = np.zeros((2, 60))
     for step in range(300):
         stream = step % 2
         keys = rng.zipf(1.5, 20) % 60
-        world.hand(world.names[int(rng.integers(0, 2))], Arrived(keys, stream=stream))
+        world.give(world.names[int(rng.integers(0, 2))], Arrived(keys, stream=stream))
         np.add.at(counts[stream], keys, 1)
         world.tick(step * 50)
         product, norms = float(counts[0] @ counts[1]), math.sqrt(float((counts[0] ** 2).sum() * (counts[1] ** 2).sum()))
@@ -101,7 +101,7 @@ def test_a_window_is_followed_up_and_down(rule: str) -> None:
         Total(number=2, theta=0.3, epsilon=0.05, window=window),
         Frequency(number=3, key=1, theta=0.3, epsilon=0.02, window=window),
     ]
-    world = Lockstep(*watches, sites=3)
+    world = Watched(*watches, sites=3)
     rng = np.random.default_rng(5)
     kept: deque[tuple[int, int]] = deque()
     seen = 0
@@ -109,7 +109,7 @@ def test_a_window_is_followed_up_and_down(rule: str) -> None:
         busy = time < 2000 or 3500 < time < 4000
         for name in world.names:
             keys = rng.zipf(1.4, 8 if busy else 1) % 40 if busy or rng.random() < 0.1 else np.zeros(0, dtype=np.int64)
-            world.hand(name, Arrived(keys, times=np.full(keys.size, time), time=time))
+            world.give(name, Arrived(keys, times=np.full(keys.size, time), time=time))
             kept.extend((time, int(key)) for key in keys)
         while kept and kept[0][0] <= time - window:
             kept.popleft()
@@ -127,11 +127,11 @@ def test_a_window_is_followed_up_and_down(rule: str) -> None:
 
 
 def test_a_line_is_told_when_it_is_crossed_and_costs_little_before() -> None:
-    world = Lockstep(Total(theta=0.05, threshold=100_000), sites=4)
+    world = Watched(Total(theta=0.05, threshold=100_000), sites=4)
     before = world.bytes
     total = 0
     for step in range(1200):
-        world.hand(world.names[step % 4], Arrived(np.zeros(100, dtype=np.int64)))
+        world.give(world.names[step % 4], Arrived(np.zeros(100, dtype=np.int64)))
         total += 100
         world.tick(step)
         claim = world.claim()
@@ -144,9 +144,9 @@ def test_a_line_is_told_when_it_is_crossed_and_costs_little_before() -> None:
 
 
 def test_a_range_is_counted_exactly() -> None:
-    world = Lockstep(RangeSum(theta=0.1, keys=("a", "b"), factors=(1, 3), rule="centralise"), sites=2)
-    world.hand("site-0", Arrived(["a", "b", "c"]))
-    world.hand("site-1", Arrived(["b", "b", "x"], weights=[1, 4, 9]))
+    world = Watched(RangeSum(theta=0.1, keys=("a", "b"), factors=(1, 3), rule="centralise"), sites=2)
+    world.give("site-0", Arrived(["a", "b", "c"]))
+    world.give("site-1", Arrived(["b", "b", "x"], weights=[1, 4, 9]))
     assert world.claim().estimate == 1 + 3 + 15
 
 
@@ -157,10 +157,10 @@ def test_several_monitors_share_one_sketch_at_a_site() -> None:
 
 
 def test_a_site_that_leaves_stays_in_the_answer_with_all_it_had() -> None:
-    world = Lockstep(Total(theta=0.1), sites=3)
-    world.hand("site-0", Arrived(np.zeros(1000, dtype=np.int64)))
-    world.hand("site-1", Arrived(np.zeros(1, dtype=np.int64)))
-    world.hand("site-0", Leave())
+    world = Watched(Total(theta=0.1), sites=3)
+    world.give("site-0", Arrived(np.zeros(1000, dtype=np.int64)))
+    world.give("site-1", Arrived(np.zeros(1, dtype=np.int64)))
+    world.give("site-0", Leave())
     assert world.sites["site-0"].gone
     claim = world.claim()
     assert claim.left == ("site-0",)
@@ -172,8 +172,8 @@ def test_a_site_that_leaves_stays_in_the_answer_with_all_it_had() -> None:
 
 
 def test_a_silent_site_is_named_and_comes_back() -> None:
-    world = Lockstep(Total(theta=0.1), sites=2, silent=("site-1",))
-    world.hand("site-0", Arrived(np.zeros(10, dtype=np.int64)))
+    world = Watched(Total(theta=0.1), sites=2, silent=("site-1",))
+    world.give("site-0", Arrived(np.zeros(10, dtype=np.int64)))
     assert world.coordinator.claim(1) is None  # nothing is claimed before everybody is heard or missed
     for now in range(0, 40_000, 1000):
         world.tick(now)
@@ -182,7 +182,7 @@ def test_a_silent_site_is_named_and_comes_back() -> None:
     assert claim.answer.sites == ("site-0",)
     assert claim.estimate == 10
     world.silent.clear()
-    world.hand("site-1", Arrived(np.zeros(5, dtype=np.int64)))
+    world.give("site-1", Arrived(np.zeros(5, dtype=np.int64)))
     for now in range(40_000, 60_000, 1000):
         world.tick(now)
     assert world.claim().answer.missing == ()
@@ -193,8 +193,8 @@ def test_a_silent_site_is_named_and_comes_back() -> None:
 
 
 def test_frames_of_strangers_and_of_other_watches_are_counted_and_change_nothing() -> None:
-    world = Lockstep(Total(theta=0.1), sites=1)
-    world.hand("site-0", Arrived(np.zeros(10, dtype=np.int64)))
+    world = Watched(Total(theta=0.1), sites=1)
+    world.give("site-0", Arrived(np.zeros(10, dtype=np.int64)))
     before = world.claim()
     for sender, frame in (
         ("stranger", write_frame(Report(query=1, incarnation=9, seq=99, position=5))),
@@ -248,11 +248,11 @@ def test_what_cannot_be_watched_is_refused_with_a_cure(build: Any, problem: str)
 
 
 def test_an_unknown_rule_or_query_names_those_that_there_are() -> None:
-    world = Lockstep(Total(theta=0.1), sites=1)
+    world = Watched(Total(theta=0.1), sites=1)
     with pytest.raises(NameNotFoundError, match="there are 1"):
         world.coordinator.claim(2)
     with pytest.raises(ParameterError, match="near"):
-        Lockstep(Total(theta=0.1, rule="psychic"), sites=1)
+        Watched(Total(theta=0.1, rule="psychic"), sites=1)
 
 
 def test_a_site_restored_from_its_disk_goes_on_where_it_was() -> None:

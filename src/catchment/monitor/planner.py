@@ -29,7 +29,7 @@ __all__ = ["Past", "Plan", "plan"]
 I64 = NDArray[np.int64]
 
 STEP_BYTES = 105
-"""A step of a countdown at one site: asked, answered, new terms, and a level or so in between; as measured."""
+"""A step of a countdown at one site, about: asked, answered, new terms, and a level or so in between."""
 FLUSH_BYTES = 50
 """What is around a flush, and its acknowledgement."""
 KEY_BYTES = 8.5

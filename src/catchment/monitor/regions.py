@@ -65,7 +65,20 @@ def _numbers(reader: Reader, count: int) -> F64:
     return np.frombuffer(reader.raw(8 * count), dtype="<f8")
 
 
-class SelfJoinBalls(Region):
+class _Balls(Region):
+    """Error vectors: the norms of the drift's rows. Inside is where the ball of one has no bad point."""
+
+    _zone: BallZone
+
+    def point(self, drift: Drift, sites: int) -> F64:
+        point: F64 = sites * np.sqrt(np.maximum(drift.norms, 0.0))
+        return point
+
+    def inside(self, point: F64) -> bool:
+        return self._zone.inside(point)
+
+
+class SelfJoinBalls(_Balls):
     """The balls of error vectors of a self-join: 004 §3.3."""
 
     kind = 1
@@ -74,13 +87,6 @@ class SelfJoinBalls(Region):
         self._numbers, self._norms = (low, high), norms
         self._zone = BallZone.self_join(low, high, norms)
         self.size = norms.size
-
-    def point(self, drift: Drift, sites: int) -> F64:
-        point: F64 = sites * np.sqrt(np.maximum(drift.norms, 0.0))
-        return point
-
-    def inside(self, point: F64) -> bool:
-        return self._zone.inside(point)
 
     def _write(self, writer: Writer) -> None:
         writer.numbers("dd", *self._numbers)
@@ -92,7 +98,7 @@ class SelfJoinBalls(Region):
         return cls(low, high, _numbers(reader, rows))
 
 
-class ProductBalls(Region):
+class ProductBalls(_Balls):
     """The balls of error vectors of an inner product, the first stream's rows and then the second's: 004 §3.5."""
 
     kind = 2
@@ -102,13 +108,6 @@ class ProductBalls(Region):
         first, second = np.split(norms, 2)
         self._zone = BallZone.inner_product(low, high, products, first, second)
         self.size = norms.size
-
-    def point(self, drift: Drift, sites: int) -> F64:
-        point: F64 = sites * np.sqrt(np.maximum(drift.norms, 0.0))
-        return point
-
-    def inside(self, point: F64) -> bool:
-        return self._zone.inside(point)
 
     def _write(self, writer: Writer) -> None:
         writer.numbers("dd", *self._numbers)
