@@ -59,7 +59,7 @@ def run(*, quick: bool, progress: Progress) -> Report:
 
 def _settings(*, quick: bool) -> list[tuple[str, int, float, float, int]]:
     if quick:
-        return [("3-6", 4, 0.2, 0.1, 3_000), ("9-10", 8, 0.2, 0.1, 3_000)]
+        return [("3-6", 4, 0.2, 0.1, 10_000), ("9-10", 8, 0.2, 0.1, 1_000)]
     events = 1_000_000
     return [
         *(("3-6", 4, theta, epsilon, events) for epsilon in (0.02, 0.05) for theta in (0.06, 0.1, 0.15, 0.2)),
