@@ -2,7 +2,7 @@
 
 [[watch]]
 name = "skew"
-quantity = "self_join"              # total, frequency, range_sum, self_join or inner_product
+quantity = "self_join"              # total, distinct, frequency, range_sum, self_join or inner_product
 theta = 0.1                         # how far from the truth the answer may be
 epsilon = 0.02                      # the sketch's part of that
 window = "1 hour"                   # leave it out for the whole history; times are in ticks of `tick`
@@ -14,12 +14,13 @@ from __future__ import annotations
 from typing import Any
 
 from catchment.monitor.rules.registry import NAMES
-from catchment.monitor.watch import Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
+from catchment.monitor.watch import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
 from catchment.window.settings_tables import Table
 
 __all__ = ["read_watches"]
 
 _KINDS: dict[str, type[Watch]] = {
+    "distinct": Distinct,
     "frequency": Frequency,
     "inner_product": InnerProduct,
     "range_sum": RangeSum,
@@ -44,7 +45,7 @@ def _watch(table: Table, number: int) -> Watch:
     values: dict[str, Any] = {
         "number": number,
         "theta": table.number("theta", 0.1, low=0, high=1),
-        "epsilon": table.number("epsilon", 0.02, low=0, high=1),
+        "epsilon": table.number("epsilon", 0.05 if kind is Distinct else 0.02, low=0, high=1),
         "delta": table.number("delta", 0.01, low=0, high=1),
         "threshold": table.number("threshold", None, low=-1e300, high=1e300),
         "seed": table.whole("seed", 0, low=0, high=2**63),

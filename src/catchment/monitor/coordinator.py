@@ -218,6 +218,8 @@ class _Query:
         self._state = COLLECTING
         self._asked: tuple[str, ...] = ()
         self._members: tuple[str, ...] = ()
+        self._guards: dict[str, int] = {}  # who has the last round's zone, and in which life
+        self._zone_round = 0
         self._rule: Steersman | None = None
         self._grows = not any(peer.fell for peer in self._peers.values())
         self._claim: Claim | None = None
@@ -344,6 +346,8 @@ class _Query:
             return
         if isinstance(decision, Collect):
             self._collect(decision.sites)
+            if decision.guarded:
+                self._guards = {site: self._peers[site].incarnation for site in decision.sites}
         elif isinstance(decision, Ask):
             self._state, self._asked = ASKING, decision.sites
             for site in decision.sites:
@@ -369,7 +373,7 @@ class _Query:
 
     def _collect(self, sites: tuple[str, ...]) -> None:
         """A new round, which begins when these sites have flushed."""
-        self._state, self._asked = COLLECTING, sites
+        self._state, self._asked, self._guards = COLLECTING, sites, {}
         self._round += 1
         for site, view in self._views.items():
             asked = site in sites
@@ -385,7 +389,7 @@ class _Query:
         if not self._members:
             self._rest()
             return
-        self._rule = self._watch.steer(self._total.copy(), len(self._members), self._past(), grows=self._grows)
+        self._rule = self._kept_zone() or self._new_zone()
         self._events = self._flushes = self._flush_bytes = 0
         for peer in self._peers.values():
             np.copyto(peer.start, peer.contribution)
@@ -393,6 +397,16 @@ class _Query:
             self._peers[site].zone_in = 0
         self._state = HOLDING
         self._follow(self._rule.open(self._active()))
+
+    def _kept_zone(self) -> Steersman | None:
+        """Another round with the last one's zone, if all who take part have that, and it is worth it."""
+        if self._rule is None or self._guards != {site: self._peers[site].incarnation for site in self._members}:
+            return None
+        return self._rule.rebalanced(self._total, self._flush_bytes, grows=self._grows)
+
+    def _new_zone(self) -> Steersman:
+        self._zone_round = self._round
+        return self._watch.steer(self._total.copy(), len(self._members), self._past(), grows=self._grows)
 
     def _past(self) -> Past | None:
         """The round that has just ended, for the planner."""
@@ -470,10 +484,13 @@ class _Query:
         again = not peer.speak and peer.acked < peer.needed and now < peer.answer_at
         view = self._views[site]
         terms = peer.terms if view.confirmed < view.step else Terms()
-        zone = b""
+        zone, keeps, share = b"", 0, 0.0
         if self._rule is not None and self._state != COLLECTING and peer.acked < (peer.zone_in or peer.order):
             # The zone is said until an order with it is acknowledged.
-            zone = self._rule.zone()
+            if self._zone_round == self._round:
+                zone = self._rule.zone()
+            else:
+                keeps, share = self._zone_round, self._rule.share
             peer.zone_in = peer.zone_in or peer.order
         frame = write_frame(
             Order(
@@ -482,6 +499,7 @@ class _Query:
                 stored=peer.stored[1] if peer.stored[0] == peer.incarnation else 0, want=peer.want,
                 rule=self._rule.number if zone and self._rule else 0, zone=zone,
                 quantum=terms.quantum, slack=terms.slack, urgent=int(peer.acked < peer.needed),
+                keeps=keeps, share=share,
             )
         )  # fmt: skip
         peer.speak, peer.said, peer.answer_at = False, now, NEVER

@@ -95,3 +95,5 @@ class Order(Message):
     quantum: float = wire(12, DOUBLE, "The unit of the levels, or the budget.")
     slack: tuple[float, ...] = wire(13, DOUBLES, "A vector to add to the site's own.")
     urgent: int = wire(14, UINT, "1: acknowledge this.")
+    keeps: int = wire(15, UINT, "The round whose zone holds on, instead of a new one; 0: none.")
+    share: float = wire(16, DOUBLE, "With it: the part of that zone's slack that is the sites'.")

@@ -85,7 +85,7 @@ def _push(zone: Zone, sites: int, past: Past, shifts: list[Shift], size: tuple[f
     each = past.events / max(len(shifts), 1)
     cost = 0.0
     for shift in shifts:
-        reach = sites * math.sqrt(math.fsum(sorted(shift.norms.tolist())[-zone.counted :]))
+        reach = sites * shift.reach(zone.counted)
         held = max(each * zone.at_zero / max(reach, 1e-300), 1.0)
         cost += (scale * held**power + FLUSH_BYTES) * (each / held)
     return Plan("push", cost / past.events)

@@ -24,7 +24,7 @@ from catchment.monitor.zones.quorum import RULES
 from catchment.monitor.zones.self_join import SelfJoinZone
 from catchment.sketch.codec import Reader, Writer
 
-__all__ = ["FullSelfJoin", "Linear", "NearSelfJoin", "Product", "Zone", "read_zone"]
+__all__ = ["FullSelfJoin", "Linear", "NearSelfJoin", "Presence", "Product", "Zone", "read_zone"]
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
@@ -36,7 +36,7 @@ class Zone(ABC):
     kind: ClassVar[int]
     at_zero: float
     counted: int
-    """ζ(X) >= ζ(0) - |X|, where of X only so many rows count, those with the longest drifts."""
+    """ζ(X) >= ζ(0) - |X|, where of X only so many rows count, those with the longest drifts (`Shift.reach`)."""
 
     @abstractmethod
     def slack(self, drift: Shift, sites: int, share: float = 1.0) -> float:
@@ -64,7 +64,7 @@ def read_zone(data: bytes, rows: int, width: int) -> Zone:
     """The zone that gave these bytes, for a vector of that shape; raise a `BytesError` if there is none."""
     reader = Reader(memoryview(data))
     (kind,) = reader.numbers("B")
-    for known in (Linear, NearSelfJoin, FullSelfJoin, Product):
+    for known in (Linear, NearSelfJoin, FullSelfJoin, Product, Presence):
         if known.kind == kind:
             try:
                 zone = known._read(reader, rows, width)
@@ -187,6 +187,49 @@ class Product(Zone):
         low, high = reader.numbers("dd")
         reference = reader.integers(rows * width, np.int64, low=-LARGEST, high=LARGEST).reshape(rows, width)
         return cls(low, high, reference)
+
+
+class Presence(Zone):
+    """How many cells of everyone's table are not zero, at most `up` more and `down` fewer than in the reference.
+
+    A cell that was zero everywhere is new when some site has it: the sum of the sites' new cells is at least as many. A
+    cell that N sites had is lost when all N have lost it: the sum of what they lost, over N, is at least as many. Both
+    are linear in the sites' drifts. Without the reference every cell may be one that was zero, or that one site had.
+    """
+
+    kind = 5
+    counted = 0
+
+    def __init__(self, up: float, down: float, reference: I64 | None = None) -> None:
+        self._up, self._down, self._reference = up, down, reference
+        if reference is not None:
+            self._new = (reference <= 0).astype(np.float64)
+            self._lost = 1.0 / np.maximum(reference, 1)
+        self.at_zero = min(up, down)
+
+    def slack(self, drift: Shift, sites: int, share: float = 1.0) -> float:
+        rises, falls = np.maximum(drift.cells, 0), np.maximum(-drift.cells, 0)
+        if self._reference is None:
+            new, lost = float(rises.sum()), float(falls.sum())
+        else:
+            new, lost = float((rises * self._new).sum()), float((falls * self._lost).sum())
+        grown = sites / share
+        return share * min(self._up - grown * new, self._down - grown * lost)
+
+    def _write(self, writer: Writer) -> None:
+        writer.numbers("Bdd", self._reference is not None, self._up, self._down)
+        if self._reference is not None:
+            writer.integers(self._reference)
+
+    @classmethod
+    def _read(cls, reader: Reader, rows: int, width: int) -> Presence:
+        full, up, down = reader.numbers("Bdd")
+        if full > 1 or not (up >= 0 and down >= 0):
+            raise DamagedBytesError(f"a zone of {up} cells more and {down} fewer")
+        if not full:
+            return cls(up, down)
+        reference = reader.integers(rows * width, np.int64, low=-LARGEST, high=LARGEST).reshape(rows, width)
+        return cls(up, down, reference)
 
 
 def _ends(reader: Reader) -> tuple[str, float, float]:

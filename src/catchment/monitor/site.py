@@ -240,7 +240,7 @@ class _Post:
         # What the coordinator has said, and to which of its lives and rounds that belongs.
         self._epoch = self._order = 0
         self._at = (0, 0, 0)  # epoch, round and step
-        self._guarded = (0, 0)  # epoch and round of the guard
+        self._guarded = self._zoned = (0, 0)  # epoch and round of the guard, and of its zone
         self._guard: Guard | None = None
         self._guarding = False
         self._cut = (0, 0)
@@ -288,10 +288,17 @@ class _Post:
                 self._guarding, self._level, self._statistic = True, 0, ()
 
     def _guard_for(self, order: Order) -> None:
-        """A new guard for a new round; with a zone, or none."""
-        if self._guarded != (order.epoch, order.round):
-            self._guard = self._watch.guard(order.rule, order.zone, self._drift) if order.zone else None
-            self._guarded = (order.epoch, order.round) if order.zone else (0, 0)
+        """A guard for a new round: with a new zone, or with that of a round before; or none."""
+        if self._guarded == (order.epoch, order.round):
+            return
+        if order.zone:
+            self._guard = self._watch.guard(order.rule, order.zone, self._drift)
+            self._zoned = order.epoch, order.round
+        elif self._guard is not None and self._zoned == (order.epoch, order.keeps):
+            self._guard.restart(order.share)
+        else:
+            self._guard, self._zoned = None, (0, 0)
+        self._guarded = (order.epoch, order.round) if self._guard is not None else (0, 0)
 
     def _flush_for(self, stored: int) -> None:
         """Flush, unless a flush that will do is still on its way."""

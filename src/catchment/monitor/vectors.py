@@ -8,12 +8,13 @@ monitor's last flush.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.errors import InputError
+from catchment.errors import DamagedBytesError, InputError
 from catchment.kernel.fast_ams import add_signed, add_signed_tracked, measure_rows
 from catchment.kernel.hashing import draws
 from catchment.monitor.packing import KEY_BITS, LARGEST_LISTED, pack_cells, pack_updates, unpack_cells, unpack_updates
@@ -81,6 +82,14 @@ class Vector(ABC):
             for drift in self.drifts:
                 drift.moved_to(values, events)
 
+    def packed(self, cells: I64) -> bytes:
+        """Another way to write a change than cell by cell, which may be shorter; nothing, if there is none."""
+        return b""
+
+    def unpacked(self, updates: bytes) -> I64:
+        """The change that was written the other way; raise a `BytesError` if it is none."""
+        raise DamagedBytesError("a list of updates for a vector that has none")
+
     @abstractmethod
     def write(self, writer: Writer) -> None: ...
 
@@ -130,6 +139,15 @@ class SignedVector(Vector):
         cells = np.zeros(self.shape, dtype=np.int64)
         add_signed(cells[self.part(stream)], self._draws, hashes, weights)
         return cells
+
+    def unpacked(self, updates: bytes) -> I64:
+        """The keys of each stream, as a drift has noted them (`Drift.taken`)."""
+        change = np.zeros(self.shape, dtype=np.int64)
+        reader = Reader(memoryview(updates))
+        sizes = [reader.numbers("I")[0] for _ in range(self.streams - 1)]
+        for stream, size in enumerate([*sizes, None]):
+            change += self.sketched(*unpack_updates(reader.raw(reader.left if size is None else size)), stream)
+        return change
 
     def write(self, writer: Writer) -> None:
         writer.numbers("B", self.fell)
@@ -266,6 +284,11 @@ class Shift:
         self.dots: F64 = np.zeros(len(self.cells))
         measure_rows(self.cells, self.reference, self.norms, self.dots)
 
+    def reach(self, counted: int) -> float:
+        """Its length by so many of its rows, the longest; by the number of cells that went up or down by 1, for 0."""
+        norms = self.norms.tolist()
+        return math.sqrt(math.fsum(sorted(norms)[-counted:])) if counted else math.fsum(norms)
+
     def follow(self, reference: I64 | None) -> None:
         """From now on keep the products with this."""
         self.reference = _NOTHING if reference is None else reference
@@ -325,13 +348,20 @@ class Drift(Shift):
         self.cells = values - self.base
         self._measure()
 
+    def rose(self, places: I64, events: int) -> None:
+        """These cells of the vector, each named once, are at 1 and were at 0, by so many events."""
+        self.updates += events
+        if places.size:
+            self.cells.reshape(-1)[places] += 1
+            self._measure()
+
     # -- flushing ---------------------------------------------------------------------------------------------
 
     def taken(self) -> tuple[bytes, bytes]:
         """The change since the base, packed as cells or as updates, the shorter; the base is now here."""
         cells, updates = b"", b""
         if np.any(self.cells):
-            updates = self._listed()
+            updates = self._listed() or self._vector.packed(self.cells)
             if not updates or 8 * len(updates) > self.cells.size:  # cells take a bit each at least, or hardly less
                 cells = pack_cells(self.cells)
                 if updates and len(updates) <= len(cells):
@@ -373,13 +403,9 @@ def read_change(vector: Vector, cells: bytes, updates: bytes) -> I64:
     """The change that `Drift.taken` packed; raise a `BytesError` if it is none."""
     if cells:
         return unpack_cells(cells, vector.shape)
-    change = np.zeros(vector.shape, dtype=np.int64)
-    if updates and isinstance(vector, SignedVector):
-        reader = Reader(memoryview(updates))
-        sizes = [reader.numbers("I")[0] for _ in range(vector.streams - 1)]
-        for stream, size in enumerate([*sizes, None]):
-            change += vector.sketched(*unpack_updates(reader.raw(reader.left if size is None else size)), stream)
-    return change
+    if updates:
+        return vector.unpacked(updates)
+    return np.zeros(vector.shape, dtype=np.int64)
 
 
 def _summed(parts: list[tuple[U64, I64]]) -> tuple[U64, I64]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from catchment.monitor.coordinator import HOLDING, Claim, Coordinator
 from catchment.monitor.machine import COORDINATOR
 from catchment.monitor.site import Arrived, Leave, Site
-from catchment.monitor.watch import Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
+from catchment.monitor.watch import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
 from catchment.testing.faults import Faults
 from catchment.testing.host import Node
 from catchment.testing.network import Network
@@ -46,7 +46,8 @@ class MonitorWorld:
         draws = np.random.default_rng(seed)
         both = isinstance(self.watch, InnerProduct)
         # Some streams only grow; in others events are taken back, at a few sites or at all of them.
-        back = rng.choice((0.0, 0.0, 0.02, 0.3)) if self.watch.window is None else 0.0
+        signed = self.watch.window is None and not isinstance(self.watch, Distinct)
+        back = rng.choice((0.0, 0.0, 0.02, 0.3)) if signed else 0.0
         self._events = {site: _stream(draws, rng, both, back * rng.choice((0, 1))) for site in self.sites}
         self._keep = rng.choice((50, 200, 1000))
         self._truth: dict[tuple[str, int, int], I64] = {}
@@ -167,6 +168,8 @@ def _some_watch(rng: random.Random) -> Watch:
         SelfJoin(**joined),
         SelfJoin(**windowed, window=window),
         InnerProduct(**joined | {"rule": rng.choice(_RULES[2:])}),
+        Distinct(**joined | {"rule": rng.choice(_WINDOW_RULES[:5])}),
+        Distinct(**joined | {"rule": rng.choice(_WINDOW_RULES[:5])}, window=window),
     ]
     return rng.choice(kinds)
 

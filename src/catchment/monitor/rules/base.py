@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from catchment.errors import DamagedBytesError
 from catchment.monitor.vectors import Drift
 
 __all__ = ["Ask", "Collect", "Decision", "Guard", "Hold", "Keep", "SiteView", "Steersman", "Terms"]
@@ -70,9 +71,10 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """Have these sites flush; then a new round begins."""
+    """Have these sites flush; then a new round begins. With `guarded` all of them have this round's zone."""
 
     sites: tuple[str, ...]
+    guarded: bool = False
 
 
 Decision = Keep | Ask | Hold | Collect
@@ -107,6 +109,10 @@ class Guard(ABC):
         """Whether the site is to flush by itself."""
         return False
 
+    def restart(self, share: float) -> None:
+        """Another round with the same zone, of whose slack this share is the sites'; it begins at a flush."""
+        raise DamagedBytesError("a zone that cannot be kept for another round")
+
 
 class Steersman(ABC):
     """A rule at the coordinator, for one round.
@@ -121,8 +127,10 @@ class Steersman(ABC):
     low: float
     high: float
     pushes: bool = False
-    statistic_size: int = 0
     """Whether sites flush by themselves, and the value follows."""
+    statistic_size: int = 0
+    share: float = 1.0
+    """The part of the zone's slack that is the sites'; less than all of it in a round that keeps an old zone."""
 
     def fits(self, statistic: tuple[float, ...]) -> bool:
         """Whether this can be a statistic of this rule."""
@@ -147,6 +155,10 @@ class Steersman(ABC):
     @abstractmethod
     def proven(self, sites: Mapping[str, SiteView]) -> bool:
         """Whether the newest reports prove that the quantity is in bounds at their cut."""
+
+    def rebalanced(self, total: I64, flushed: int, *, grows: bool) -> Steersman | None:
+        """Another round with this one's zone, after a flush of so many bytes; None, if a new one is better."""
+        return None
 
     def flushed(self, total: I64, size: int, *, grows: bool) -> None:
         """A site has flushed so many bytes by itself, and this is everyone's vector now."""

@@ -89,7 +89,9 @@ def steersman_of(
     if name not in zones:
         known = ", ".join(["auto", "push", "centralise", *zones, *regions])
         raise ParameterError(f"rule={rule!r}", f"there are {known} for this quantity")
-    return CountdownSteersman(name, _COUNTDOWN, claim, band, zones[name], sites, enough=chosen.enough, rises=rises)
+    return CountdownSteersman(
+        name, _COUNTDOWN, claim, band, zones[name], sites, reference=total, enough=chosen.enough, rises=rises
+    )
 
 
 def guard_of(rule: int, zone: bytes, drift: Drift) -> Guard:
@@ -98,7 +100,7 @@ def guard_of(rule: int, zone: bytes, drift: Drift) -> Guard:
     if len(zone) < 4 or not sites:
         raise DamagedBytesError(f"a zone of {len(zone)} bytes for {sites} sites")
     if rule == _PUSH:
-        if len(zone) != 6 or not 1 <= zone[4] <= drift.cells.shape[0]:
+        if len(zone) != 6 or not zone[4] <= drift.cells.shape[0]:
             raise DamagedBytesError(f"{len(zone)} bytes for a push")
         return PushGuard(drift, sites, zone[4], rises=bool(zone[5]))
     if rule == _RELATIVE:
