@@ -173,10 +173,11 @@ class _Peer:
 
     contribution: I64
     start: I64  # the contribution when the round began
+    ahead: I64 | None = None  # what of it is parts of flushes, beyond its vector at `flushed`
     incarnation: int = 0
     seq: int = 0
     stored: tuple[int, int] = (0, 0)  # life and number of the last flush
-    flushed: tuple[int, int] = (0, 0)  # position and time of it
+    flushed: tuple[int, int] = (0, 0)  # position and time of the last that was not in part
     cut: tuple[int, int] = (0, 0)
     seen: int = 0
     alive: bool = True
@@ -215,6 +216,7 @@ class _Query:
             self._total += peer.contribution
         self._round = 0
         self._events = self._flushes = self._flush_bytes = 0  # of this round
+        self._parts = self._part_bytes = 0
         self._state = COLLECTING
         self._asked: tuple[str, ...] = ()
         self._members: tuple[str, ...] = ()
@@ -284,6 +286,8 @@ class _Query:
         flush = report.flush
         if flush is None:
             return
+        if flush.partial and (flush.whole or flush.cells):
+            raise DamagedBytesError(f"a part of a vector of {site!r} that is all of it")
         if flush.whole and report.watch != self._watch.fingerprint:
             raise DamagedBytesError(f"a vector of {site!r} that does not say what it is of")
         if report.position < flush.behind or abs(report.time - flush.older) >= LARGEST:
@@ -306,13 +310,20 @@ class _Query:
         position, time = report.position - flush.behind, report.time - flush.older
         size = len(flush.cells) + len(flush.updates)
         peer.contribution += change
-        self._events += max(position - peer.flushed[0], 0)
-        self._flushes += 1
-        self._flush_bytes += size
+        if flush.partial:
+            peer.ahead = change if peer.ahead is None else peer.ahead + change
+            self._parts += 1
+            self._part_bytes += size
+        else:
+            peer.ahead = None
+            self._events += max(position - peer.flushed[0], 0)
+            self._flushes += 1
+            self._flush_bytes += size
+            peer.flushed = position, time
         peer.fell = peer.fell or bool(flush.fell)
         self._grows = not any(other.fell for other in self._peers.values())
         self._total += change
-        peer.stored, peer.flushed = (report.incarnation, report.number), (position, time)
+        peer.stored = report.incarnation, report.number
         if self._rule is not None and self._rule.pushes:
             self._rule.flushed(self._total, size, grows=self._grows)
         return [self._kept_change(site, peer, flush)]
@@ -390,7 +401,7 @@ class _Query:
             self._rest()
             return
         self._rule = self._kept_zone() or self._new_zone()
-        self._events = self._flushes = self._flush_bytes = 0
+        self._events = self._flushes = self._flush_bytes = self._parts = self._part_bytes = 0
         for peer in self._peers.values():
             np.copyto(peer.start, peer.contribution)
         for site in self._members:
@@ -413,7 +424,8 @@ class _Query:
         if self._rule is None:
             return None
         moves = tuple(self._peers[site].contribution - self._peers[site].start for site in self._members)
-        return Past(self._rule.name, self._events, self._flushes, self._flush_bytes, moves)
+        parts = self._parts, self._part_bytes
+        return Past(self._rule.name, self._events, self._flushes, self._flush_bytes, *parts, moves)
 
     def _rest(self) -> None:
         """Nobody is there: what was flushed is all there is, and stays so."""
@@ -454,10 +466,18 @@ class _Query:
     def expire(self, now: int) -> None:
         lost = [site for site in self._alive() if now - self._peers[site].seen > self._owner._lease]
         for site in lost:
-            self._peers[site].alive = False
+            self._lose(self._peers[site])
         if lost:
             self._collect(self._alive())
             self._go_on()
+
+    def _lose(self, peer: _Peer) -> None:
+        """Go on without it, with its vector as it was at the last flush of all of it."""
+        peer.alive = False
+        if peer.ahead is not None:
+            peer.contribution -= peer.ahead
+            self._total -= peer.ahead
+            peer.ahead, peer.stored = None, (0, 0)  # should it come back, it must tell all
 
     @property
     def due(self) -> int:
@@ -518,8 +538,10 @@ class _Query:
     def _kept_whole(self, site: str, peer: _Peer) -> Persist:
         writer = Writer()
         writer.numbers("QQQq", *peer.stored, *peer.flushed)
-        writer.numbers("BB", peer.left, peer.fell)
+        writer.numbers("BBB", peer.left, peer.fell, peer.ahead is not None)
         writer.raw(pack_cells(peer.contribution))
+        if peer.ahead is not None:
+            writer.raw(pack_cells(peer.ahead))
         blob = self._sealed(writer)
         peer.whole_bytes, peer.log_bytes, peer.log = len(blob), 0, 0
         return Persist(self._blob_name(site), blob)
@@ -534,7 +556,7 @@ class _Query:
             return self._kept_whole(site, peer)
         writer = Writer()
         writer.numbers("QQQq", *peer.stored, *peer.flushed)
-        writer.numbers("BI", peer.fell, len(flush.cells))
+        writer.numbers("BBI", peer.fell, flush.partial, len(flush.cells))
         writer.raw(flush.cells)
         writer.raw(flush.updates)
         blob = self._sealed(writer)
@@ -562,8 +584,9 @@ class _Query:
         life, number, position, time = reader.numbers("QQQq")
         peer.stored, peer.flushed = (life, number), (position, time)
         peer.incarnation = life
-        peer.left, peer.fell = map(bool, reader.numbers("BB"))
+        peer.left, peer.fell, ahead = map(bool, reader.numbers("BBB"))
         peer.contribution = _cells(reader, self._vector.shape)
+        peer.ahead = _cells(reader, self._vector.shape) if ahead else None
         reader.finish()
         peer.whole_bytes = len(blob)
         while (blob := blobs.get(self._entry_name(site, peer.log), b"")) and self._read_change(peer, blob):
@@ -579,11 +602,16 @@ class _Query:
         life, number, position, time = reader.numbers("QQQq")
         if (life, number - 1) != peer.stored:
             return False
-        fell, size = reader.numbers("BI")
+        fell, partial, size = reader.numbers("BBI")
         peer.fell = bool(fell)
         cells, updates = bytes(reader.raw(size)), bytes(reader.raw(reader.left))
-        peer.contribution += read_change(self._vector, cells, updates)
+        change = read_change(self._vector, cells, updates)
+        peer.contribution += change
         peer.stored, peer.flushed = (life, number), (position, time)
+        if partial:
+            peer.ahead = change if peer.ahead is None else peer.ahead + change
+        else:
+            peer.ahead = None
         return True
 
 

@@ -24,7 +24,7 @@ __all__ = ["Flush", "Order", "Report"]
 
 @dataclass(frozen=True, slots=True)
 class Flush(Message):
-    """The change of a site's vector since its last flush; with `whole`, all of the vector.
+    """The change of a site's vector since its last flush; with `whole`, all of the vector; with `partial`, some of it.
 
     Its number is that of the report that brings it, and it is `behind` and `older` than the report's position and time.
     `fell` says that there has been an event of negative weight, in it or before. `cells` are packed differences of all
@@ -37,6 +37,7 @@ class Flush(Message):
     fell: int = wire(4, UINT, "1: there has been an event of negative weight, ever.")
     cells: bytes = wire(5, BYTES, "The change of every cell, packed.")
     updates: bytes = wire(6, BYTES, "The keys that made the change, hashed, and their weights, packed; or cells.")
+    partial: int = wire(7, UINT, "1: only a part of the change, the heaviest keys; the rest is under guard.")
 
 
 @dataclass(frozen=True, slots=True)

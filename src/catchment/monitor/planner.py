@@ -41,12 +41,17 @@ BETTER = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A round that has ended: its rule, its events, flushes and their bytes, and how far each site moved."""
+    """A round that has ended: its rule, its events, flushes and their bytes, and how far each site moved.
+
+    Parts are flushes of some of a drift only, as a push has them.
+    """
 
     rule: str
     events: int
     flushes: int
     flush_bytes: int
+    parts: int
+    part_bytes: int
     moves: tuple[I64, ...]
 
 
@@ -81,6 +86,9 @@ def _flush_size(past: Past) -> tuple[float, float]:
 
 
 def _push(zone: Zone, sites: int, past: Past, shifts: list[Shift], size: tuple[float, float]) -> Plan:
+    if past.rule == "push" and past.parts > past.flushes:  # as it went on, so it will
+        bytes_ = past.part_bytes + past.flush_bytes + FLUSH_BYTES * (past.parts + past.flushes)
+        return Plan("push", bytes_ / past.events)
     scale, power = size
     each = past.events / max(len(shifts), 1)
     cost = 0.0

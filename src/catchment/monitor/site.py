@@ -218,7 +218,10 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """The last flush: its number is the post's, and without `whole` it builds upon the one before."""
+    """The last flush: its number is the post's, and without `whole` it builds upon the one before.
+
+    With `partial` it is some of the change, and the site's vector is at no position what the coordinator then has.
+    """
 
     whole: bool
     position: int
@@ -226,6 +229,7 @@ class _Taken:
     fell: bool
     cells: bytes
     updates: bytes
+    partial: bool
 
 
 class _Post:
@@ -269,7 +273,14 @@ class _Post:
         target = order.epoch, order.round, order.step
         if target <= self._at:
             return
-        if order.want & WANT_FLUSH:
+        if (
+            order.want & WANT_FLUSH
+            and self._pending is not None
+            and self._pending.partial
+            and stored == self._number - 1
+        ):
+            self._speak = True  # all of it can be told when this is stored, in a change; else it takes the whole vector
+        elif order.want & WANT_FLUSH:
             self._at = target
             self._flush_for(stored)
         elif not mine or stored != self._number or not self._number:
@@ -302,7 +313,8 @@ class _Post:
 
     def _flush_for(self, stored: int) -> None:
         """Flush, unless a flush that will do is still on its way."""
-        if self._pending is None or not (self._pending.whole or stored == self._number - 1):
+        pending = self._pending
+        if pending is None or pending.partial or not (pending.whole or stored == self._number - 1):
             self._take_flush(stored)
         assert self._pending is not None
         self._statistic = ()
@@ -312,14 +324,17 @@ class _Post:
     def _stand(self, cut: tuple[int, int]) -> None:
         self._guarding, self._level, self._cut = False, 0, cut
 
-    def _take_flush(self, stored: int) -> None:
-        """The change since the flush that the coordinator has; the whole vector, if that is not the last one."""
+    def _take_flush(self, stored: int, part: bytes = b"") -> None:
+        """The change since the flush that the coordinator has, or a part of it; all, if that is not the last one."""
         fits = stored == self._number and self._number > 0
         fell = self._drift.fell
-        cells, updates = self._drift.taken() if fits else (self._drift.whole(), b"")
+        if part:
+            cells, updates = b"", part
+        else:
+            cells, updates = self._drift.taken() if fits else (self._drift.whole(), b"")
         self._number += 1
         site = self._site
-        self._pending = _Taken(not fits, site.position, site.time, fell, cells, updates)
+        self._pending = _Taken(not fits, site.position, site.time, fell, cells, updates, bool(part))
         self._need()
 
     def leave(self) -> None:
@@ -343,7 +358,7 @@ class _Post:
             return
         guard = self._guard
         if self._pending is None and guard.must_flush():
-            self._take_flush(self._number)
+            self._take_flush(self._number, guard.part())
         level = guard.look()
         if level > self._level:
             if guard.stands:
@@ -374,7 +389,7 @@ class _Post:
         taken = self._pending
         flush = None if taken is None else Flush(
             whole=int(taken.whole), behind=self._cut[0] - taken.position, older=self._cut[1] - taken.time,
-            fell=int(taken.fell), cells=taken.cells, updates=taken.updates,
+            fell=int(taken.fell), cells=taken.cells, updates=taken.updates, partial=int(taken.partial),
         )  # fmt: skip
         frame = write_frame(
             Report(

@@ -331,15 +331,23 @@ class Drift(Shift):
             return
         self._noted = [[_summed(parts)] if parts else [] for parts in self._noted]
         self._fresh = 0
-        # A list takes some 28 bits a key, the cells of a long drift 7 and more each: beyond this it hardly is shorter.
-        if sum(parts[0][0].size for parts in self._noted if parts) > max(self.cells.size // 4, 64) or any(
-            np.abs(parts[0][1]).max(initial=0) > LARGEST_LISTED for parts in self._noted if parts
-        ):
+        if any(np.abs(parts[0][1]).max(initial=0) > LARGEST_LISTED for parts in self._noted if parts):
             self._noted = None
+            return
+        # A list takes some 28 bits a key, the cells of a long drift 7 and more each: beyond this it hardly is shorter,
+        # and only the keys with the largest weights are kept, for parts of the drift.
+        most = max(self.cells.size // 4, 64) // len(self._noted)
+        for parts in self._noted:
+            if parts and parts[0][0].size > most:
+                keys, weights = parts[0]
+                kept = np.sort(np.argpartition(-np.abs(weights), most // 4)[: most // 4])
+                parts[0] = keys[kept], weights[kept]
+                self._pruned = True
 
     def _forget(self) -> None:
         if isinstance(self._vector, SignedVector):
             self._noted = [[] for _ in range(self._vector.streams)]
+        self._pruned = False  # whether keys are missing in what is noted
         self._fresh = 0
 
     def moved_to(self, values: I64, events: int) -> None:
@@ -371,6 +379,34 @@ class Drift(Shift):
         self._restart()
         return cells, updates
 
+    def taken_part(self, limit: float, counted: int) -> bytes:
+        """The keys with the largest weights, packed, without which the drift's `reach` is within `limit`.
+
+        They are taken out of the drift, and what is left stays. Nothing is, if they are no fewer than a fifth less than
+        all of it takes, or if they would not do.
+        """
+        self._compact()
+        if self._noted is None or not isinstance(self._vector, SignedVector) or len(self._noted) > 1:
+            return b""
+        if not self._noted[0]:
+            return b""
+        keys, weights = self._noted[0][0]
+        order = np.argsort(-np.abs(weights), kind="stable")
+        # A row's squared norm is the sum of the squared weights, about, and so many rows count.
+        left = self.reach(counted) ** 2 - counted * np.cumsum(weights[order].astype(np.float64) ** 2)
+        count = 1 + int(np.searchsorted(-left, -(limit**2)))
+        if count > (keys.size if self._pruned else 0.8 * keys.size):
+            return b""
+        chosen = np.sort(order[:count])
+        rest = np.ones(keys.size, dtype=np.bool_)
+        rest[chosen] = False
+        moved = self._vector.sketched(keys[chosen], weights[chosen], 0)
+        self.base += moved
+        self.cells -= moved
+        self._measure()
+        self._noted = [[(keys[rest], weights[rest])]]
+        return pack_updates(keys[chosen], weights[chosen])
+
     def whole(self) -> bytes:
         """All of the vector, packed; the base is now here."""
         packed = pack_cells(self._vector.values())
@@ -387,7 +423,7 @@ class Drift(Shift):
     def _listed(self) -> bytes:
         """The keys behind the change, packed; nothing, if they were too many to remember."""
         self._compact()
-        if self._noted is None:
+        if self._noted is None or self._pruned:
             return b""
         nothing = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
         lists = [pack_updates(*(parts[0] if parts else nothing)) for parts in self._noted]

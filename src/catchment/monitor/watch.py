@@ -352,9 +352,9 @@ class Total(_Counted):
 class Distinct(Watch):
     """How many different keys there were, whichever sites saw them and how often; weights do not matter.
 
-    By a table of presence: 32 cells for each of some 6/epsilon² columns (delta = 0.01). That is 150 kilobytes a copy for
-    epsilon = 0.1 and 4 megabytes for 0.02, and a site has three copies, the coordinator two for each site; but only the
-    cells that have changed cross the network.
+    By a table of presence: 32 cells for each of some 6/epsilon² columns (delta = 0.01). That is 150 kilobytes a copy
+    for epsilon = 0.1 and 4 megabytes for 0.02, and a site has three copies, the coordinator two for each site; but only
+    the cells that have changed cross the network.
     """
 
     epsilon: float = 0.05

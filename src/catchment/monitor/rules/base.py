@@ -109,6 +109,10 @@ class Guard(ABC):
         """Whether the site is to flush by itself."""
         return False
 
+    def part(self) -> bytes:
+        """Some of the drift instead of all of it, packed, if that will do and is much shorter; nothing, if not."""
+        return b""
+
     def restart(self, share: float) -> None:
         """Another round with the same zone, of whose slack this share is the sites'; it begins at a flush."""
         raise DamagedBytesError("a zone that cannot be kept for another round")

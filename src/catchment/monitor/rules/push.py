@@ -6,6 +6,12 @@ k |X_j| within a budget b <= ζ(0), and then every site's ζ is positive. A flus
 vector; the coordinator works out the new ζ(0), gives smaller budgets if it is below those that are out, and larger ones
 when they have become much too small. The claim is proven only while no budget that may be in use is above ζ(0).
 
+A flush need not be all of the drift. What is left counts against the budget as before, and any vector may be taken out
+of it: the keys with the largest weights are, as few as bring it down to half of the budget. In skewed streams that is a
+handful of keys, and the thousands that came once stay where they are, which is most of what a flush costs. Then what
+the coordinator has is not the site's vector at any position; so when it loses a site, it goes back to the last whole
+flush.
+
 This costs one message and its acknowledgement for each flush, and no rounds. It is what forwarding the updates is, done
 with the slack that there is: with a budget of 0 (`centralise`) every batch is forwarded at once.
 """
@@ -28,11 +34,14 @@ I64 = NDArray[np.int64]
 
 NEWS_BYTES = 100
 """Budgets are raised when small ones have cost so much more for each site; to tell one takes some 40."""
+LEFT = 0.5
+"""A flush may leave drift of so much of the budget at the site: mostly keys that came once or twice, which are many and
+hardly lengthen it."""
 GROWN = 2.0
-SETTLED_BYTES = 3_000
-"""The rule is chosen anew when the slack has changed by this factor, and each site has flushed so much that the new
-round, of some 100 bytes, is little beside it. With both, a stream costs at most 1.1 times forwarding from its first
-event on: in a young one all that is not forwarding is lost."""
+SETTLED_BYTES, SETTLED_CELLS = 3_000, 4
+"""The rule is chosen anew when the slack has changed by this factor, and each site has flushed so many bytes, and so
+many for each cell, that the new round is little beside it: some 100 bytes and a flush of all that parts have left. In a
+young stream all that is not forwarding is lost."""
 
 
 class PushGuard(Guard):
@@ -54,6 +63,9 @@ class PushGuard(Guard):
 
     def must_flush(self) -> bool:
         return (self._rises and self.drift.fell) or self._sites * self.drift.reach(self._counted) > self._budget
+
+    def part(self) -> bytes:
+        return self.drift.taken_part(LEFT * self._budget / self._sites, self._counted) if self._counted else b""
 
     def look(self) -> int:
         return int(self.must_flush())
@@ -90,6 +102,7 @@ class PushSteersman(Steersman):
         self.flushed(total, 0, grows=grows)
         self._first = self._room
         self._counts = self._counted
+        self._settled = max(SETTLED_BYTES, SETTLED_CELLS * total.size) * sites
         self._zone = sites.to_bytes(4, "little") + bytes([self._counted, rises])
 
     def flushed(self, total: I64, size: int, *, grows: bool) -> None:
@@ -136,7 +149,7 @@ class PushSteersman(Steersman):
         if self._rises and not self._grows:
             return Collect(tuple(sites))  # the zone is another one now
         grown = not self._first / GROWN <= self._room <= self._first * GROWN
-        if self._settles and grown and self._spent > SETTLED_BYTES * self._sites:
+        if self._settles and grown and self._spent > self._settled:
             return Collect(tuple(sites))
         if self._now > self._room or self._lost > NEWS_BYTES * self._sites:
             return self._hold(sites)
