@@ -319,7 +319,8 @@ class _Query:
             self._events += max(position - peer.flushed[0], 0)
             self._flushes += 1
             self._flush_bytes += size
-            peer.flushed = position, time
+            peer.flushed = peer.cut = position, time
+            self._views[site].statistic = ()  # it was about the flush before
         peer.fell = peer.fell or bool(flush.fell)
         self._grows = not any(other.fell for other in self._peers.values())
         self._total += change
@@ -390,6 +391,7 @@ class _Query:
             asked = site in sites
             view.step, view.level, view.slack = 0, 0, ()
             view.confirmed = -1 if asked else 0
+            self._peers[site].want = 0  # what it was asked for in the round before is over
             if asked:
                 view.statistic = ()
                 self._step(site, WANT_FLUSH, Terms())
