@@ -34,6 +34,8 @@ I64 = NDArray[np.int64]
 
 SHARES = tuple(place / 16 for place in range(1, 16))
 """The parts of a kept zone's slack that sites may get."""
+NEAR = 0.9
+"""The largest share is taken with which at least this much of the largest sum is left."""
 
 ENOUGH = 0.01
 """A round ends when this share of the slack that it began with is left (the paper's ε_ψ)."""
@@ -115,8 +117,12 @@ class CountdownSteersman(Steersman):
         moved = Shift(total - self._reference)
         self._zone.follow(moved)
         balances = {share: self._zone.slack(moved, 1, 1 - share) for share in SHARES}
-        share = max(SHARES, key=lambda one: one * self._zone.at_zero + balances[one])
-        left = share * self._zone.at_zero + balances[share]
+        whole = {share: share * self._zone.at_zero + balances[share] for share in SHARES}
+        if not max(whole.values()) > 0:
+            return None
+        # The more the sites have, the less a drift that bends ζ costs them.
+        share = max(share for share in SHARES if whole[share] >= NEAR * max(whole.values()))
+        left = whole[share]
         others = flushed + self._sites * STEP_BYTES * math.log2(1 / self._enough)
         if not left * (others + self._sites * len(self._zone.to_bytes())) > self._zone.at_zero * others:
             return None
