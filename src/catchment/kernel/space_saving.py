@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from catchment.kernel.compile import kernel
 
-__all__ = ["build_table", "find_slots", "update_space_saving"]
+__all__ = ["build_table", "find_slots", "sum_by_hash", "update_space_saving"]
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
+U8 = NDArray[np.uint8]
 
 _FEW = 16
 """A sweep with fewer victims than this has not paid for itself."""
@@ -200,3 +201,30 @@ def update_space_saving(
 def find_slots(table: I32, hashes: U64, keys: U64, out: I64) -> None:
     for i in range(keys.size):
         out[i] = table[_find(table, hashes, keys[i])]
+
+
+@kernel
+def sum_by_hash(
+    table: I32, hashes: U64, kinds: U8, counts: I64, errors: I64, union: U64, sums: I64, wrongs: I64, named: I64
+) -> int:
+    """Add counts and errors up by hash, into arrays as long as `hashes`; return how many hashes there are.
+
+    `named` is the first of the entries of a hash, of those the first of the lowest kind. `table` is at least twice as
+    long as `hashes`, a power of two. A pass over a table is several times as fast as sorting the hashes.
+    """
+    table[:] = -1
+    used = 0
+    for i in range(hashes.size):
+        at = _find(table, union, hashes[i])
+        slot = table[at]
+        if slot < 0:
+            slot = used
+            table[at] = slot
+            union[slot], named[slot] = hashes[i], i
+            sums[slot] = wrongs[slot] = 0
+            used += 1
+        elif kinds[i] < kinds[named[slot]]:
+            named[slot] = i
+        sums[slot] += counts[i]
+        wrongs[slot] += errors[i]
+    return used

@@ -61,9 +61,9 @@ class ItemStore:
         self._end = int(copy_spans(self._arena, self._starts, self._lengths, arena, 0, starts))
         self._arena, self._starts = arena, starts
 
-    def kinds(self, slots: I64) -> U8:
-        """Whether these slots hold integers, text or bytes."""
-        return self._kinds[slots]
+    def kinds(self, count: int) -> U8:
+        """Whether the first slots hold integers, text or bytes."""
+        return self._kinds[:count]
 
     def get(self, slots: I64) -> tuple[int | str | bytes, ...]:
         """The items of these slots as Python values."""

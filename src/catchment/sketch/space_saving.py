@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from catchment.answer import Answer, Ranking
 from catchment.errors import DamagedBytesError, ParameterError, QueryError
-from catchment.kernel.space_saving import build_table, find_slots, update_space_saving
+from catchment.kernel.space_saving import build_table, find_slots, sum_by_hash, update_space_saving
 from catchment.sketch.base import Sketch
 from catchment.sketch.checks import (
     MASS_LIMIT,
@@ -31,6 +31,7 @@ from catchment.sketch.keys import as_keys, hash_keys
 __all__ = ["SpaceSaving"]
 
 I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
 
 _FIRST_ROOM = 64
 
@@ -239,35 +240,41 @@ class SpaceSaving(Sketch):
             vars(self).update(vars(parts[0].copy()))
         if len(parts) <= 1:
             return
-        parts = [copy(part) for part in parts]  # their arrays stay, though one of them is about to be cleared
-        sizes = [part._used for part in parts]
-        slots = np.concatenate([np.arange(size) for size in sizes])
+        parts = [copy(part) if part is self else part for part in parts]  # its arrays stay, though it is cleared
+        sizes = np.array([part._used for part in parts])
+        starts = np.cumsum(sizes) - sizes
         numbers = np.repeat(np.arange(len(parts)), sizes)
-        hashes = np.concatenate([part._hashes[:size] for part, size in zip(parts, sizes, strict=True)])
-        kinds = np.concatenate([part._items.kinds(np.arange(part._used)) for part in parts])
-        # Parts may name one key differently, as text or as bytes: the first kind wins, whatever their order.
-        order = np.lexsort((kinds, hashes)) if np.any(kinds != kinds[0]) else np.argsort(hashes, kind="stable")
-        firsts = np.flatnonzero(np.diff(hashes[order], prepend=~hashes[order][:1]))
-        union, named = hashes[order][firsts], order[firsts]
-        # A part that does not have a key may have dropped it at any count up to its floor.
-        floor = sum(part._floor for part in parts)
-        above = np.array([part._floor for part in parts])[numbers]
-        counts, errors = (
-            floor + np.add.reduceat((np.concatenate(kept) - above)[order], firsts)
-            for kept in ([p._counts[: p._used] for p in parts], [p._errors[: p._used] for p in parts])
+        hashes, counts, errors, kinds = (
+            np.concatenate(kept)
+            for kept in zip(
+                *(
+                    (p._hashes[: p._used], p._counts[: p._used], p._errors[: p._used], p._items.kinds(p._used))
+                    for p in parts
+                ),
+                strict=True,
+            )
         )
-        order = np.lexsort((union, -counts))
-        best, dropped = order[: self.capacity], order[self.capacity :]
+        # A part that does not have a key may have dropped it at any count up to its floor.
+        floors = np.array([part._floor for part in parts])
+        floor, above = int(floors.sum()), floors[numbers]
+        union, named = np.empty_like(hashes), np.empty_like(counts)
+        sums, wrongs = np.empty_like(counts), np.empty_like(counts)
+        table = np.empty(1 << (2 * hashes.size).bit_length(), dtype=np.int32)
+        # Parts may name one key differently, as text or as bytes: the first kind wins, whatever their order.
+        used = sum_by_hash(table, hashes, kinds, counts - above, errors - above, union, sums, wrongs, named)
+        union, sums, wrongs = union[:used], floor + sums[:used], floor + wrongs[:used]
+        best, next_ = _heaviest(sums, union, self.capacity)
         self._clear()
         self._make_room(best.size)
         self._used, self._total = best.size, total
-        self._floor = max([floor, *counts[dropped[:1]].tolist()])
-        self._hashes[: best.size], self._counts[: best.size] = union[best], counts[best]
-        self._errors[: best.size] = errors[best]
-        sources, places = numbers[named[best]], slots[named[best]]
-        for number in np.unique(sources).tolist():
-            chosen = np.flatnonzero(sources == number)
-            self._items.copy_from(parts[number]._items, places[chosen], chosen)
+        self._floor = max(floor, next_)
+        self._hashes[: best.size], self._counts[: best.size] = union[best], sums[best]
+        self._errors[: best.size] = wrongs[best]
+        sources = numbers[named[best]]
+        places = named[best] - starts[sources]
+        by_source = np.argsort(sources, kind="stable")
+        for chosen in np.split(by_source, np.flatnonzero(np.diff(sources[by_source])) + 1):
+            self._items.copy_from(parts[sources[chosen[0]]]._items, places[chosen], chosen)
         build_table(self._table, self._hashes, self._used)
 
     def _write(self, writer: Writer) -> None:
@@ -294,3 +301,17 @@ class SpaceSaving(Sketch):
         self._items = items
         self._items.make_slots(self._counts.size)
         build_table(self._table, self._hashes, used)
+
+
+def _heaviest(counts: I64, hashes: U64, most: int) -> tuple[I64, int]:
+    """The places of the largest counts, of equal ones those with the smallest hashes, in order; and the next count.
+
+    >>> places, following = _heaviest(np.array([5, 9, 5, 7]), np.array([4, 3, 2, 1], dtype=np.uint64), 3)
+    >>> places.tolist(), following
+    ([1, 3, 2], 5)
+    """
+    places = np.arange(counts.size)
+    if counts.size > most:  # sort only those that may be among them
+        places = np.flatnonzero(counts >= np.partition(counts, counts.size - most - 1)[counts.size - most - 1])
+    places = places[np.lexsort((hashes[places], -counts[places]))]
+    return places[:most], int(counts[places[most]]) if places.size > most else 0
