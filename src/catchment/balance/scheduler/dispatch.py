@@ -1,0 +1,244 @@
+"""The side of OSG that decides: which instance executes a tuple (thesis, Listing 7.18 and Figure 7.19).
+
+    state         event                                  next         what is done
+    ROUND ROBIN   a tuple                                the same     instances in turn
+    ROUND ROBIN   matrices, some instance still unknown  the same     keep them                                      (A)
+    ROUND ROBIN   matrices, all instances known          SEND ALL     a new epoch                                    (B)
+    SEND ALL      a tuple, not yet k marks               the same     to the next instance, with a mark
+    SEND ALL      a tuple, the k-th mark                 WAIT ALL     to the last instance, with a mark              (C)
+    SEND ALL      a reply of this epoch                  the same     keep its delta
+    WAIT ALL      a reply of this epoch, not the last    the same     keep its delta                                 (D)
+    WAIT ALL      the last reply of this epoch           RUN          add each delta to its load                     (E)
+    WAIT ALL, RUN a tuple                                the same     to the least loaded instance, whose load rises
+    not ROUND R.  matrices                               SEND ALL     replace them, a new epoch                      (F)
+    any           matrices not newer than those known    the same     nothing
+    any           a reply of another epoch               the same     nothing
+
+A mark or reply that is lost leaves the scheduler in WAIT ALL, which schedules as RUN does, until matrices come again. The
+thesis collects replies in WAIT ALL alone; an instance with an empty queue answers before the k-th mark is out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.balance.scheduler.instance import read_floats
+from catchment.balance.scheduler.messages import Learnt, Mark, Reply
+from catchment.balance.scheduler.settings import SchedulerSettings
+from catchment.errors import DamagedBytesError, InputError, MergeError, ParameterError, TimeError, UnknownFormatError
+from catchment.kernel.scheduling import schedule_tuples
+from catchment.sketch.checks import check_whole
+from catchment.sketch.codec import Writer, open_envelope, seal_envelope
+from catchment.sketch.keys import hash_keys
+from catchment.sketch.value_estimator import ValueEstimator
+
+__all__ = ["SCHEDULER_FAMILY", "Assignment", "Scheduler"]
+
+SCHEDULER_FAMILY = 45
+ROUND_ROBIN, SEND_ALL, WAIT_ALL, RUN = "ROUND ROBIN", "SEND ALL", "WAIT ALL", "RUN"
+_STATES = (ROUND_ROBIN, SEND_ALL, WAIT_ALL, RUN)
+_HEAD = "IBQII"
+
+I32 = NDArray[np.int32]
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assignment:
+    """The instance of each tuple, and the marks that some must carry, by position."""
+
+    instances: I32
+    marks: tuple[tuple[int, Mark], ...] = ()
+
+
+class Scheduler:
+    """Sends each tuple to the instance that is least loaded, as far as the instances' sketches tell.
+
+    **Guarantee.** With exact costs and the measure "work" the makespan is at most 2 - 1/k of the best possible (Theorem
+    7.7, Graham's bound); with estimates it is that of the estimated costs. No tuple waits for a message, and none is
+    sent twice or nowhere, whatever becomes of messages.
+
+    **What it costs.** O(k + log 1/delta) a tuple, some tens of nanoseconds; k pairs of matrices.
+
+    **Where a simpler one wins.** Where all tuples cost about the same, or where k is large and queues are short,
+    round-robin is as good. Where costs differ from tuple to tuple of one key, nothing is learnt from keys.
+
+    Parameters
+    ----------
+    instances
+        How many there are, k.
+    settings
+        The same as the instances'.
+
+    Examples
+    --------
+    >>> settings = SchedulerSettings(window=2, tolerance=0.5)
+    >>> scheduler = Scheduler(2, settings)
+    >>> scheduler.assign(["slow", "fast", "slow", "fast"]).instances.tolist()
+    [0, 1, 0, 1]
+    >>> from catchment.balance.scheduler import OperatorInstance
+    >>> for number in range(2):
+    ...     for message in OperatorInstance(number, settings).executed(["slow", "fast"] * 2, [900, 10] * 2):
+    ...         scheduler.handle(message)
+    >>> scheduler.state
+    'SEND ALL'
+    >>> assignment = scheduler.assign(["slow", "fast", "fast", "fast", "slow"])
+    >>> assignment.instances.tolist(), [mark.load for _, mark in assignment.marks]
+    ([0, 1, 1, 1, 1], [900.0, 10.0])
+
+    References
+    ----------
+    N. Rivetti: Efficient stream analysis and its application to big data processing, thesis, 2016, section 7.2.
+    R. L. Graham: Bounds on multiprocessing timing anomalies, SIAM J. Appl. Math. 17(2), 1969.
+    """
+
+    def __init__(self, instances: int, settings: SchedulerSettings | None = None) -> None:
+        self.instances = check_whole("instances", instances, 1, 2**16)
+        self.settings = settings or SchedulerSettings()
+        size = self.settings.depth * self.settings.width
+        if instances * size > 1 << 26:
+            raise ParameterError(f"{instances} instances of {size} cells", "give fewer, or a larger epsilon or delta")
+        self.state = ROUND_ROBIN
+        self.epoch = 0
+        self.loads: F64 = np.zeros(instances)
+        self._turn = 0
+        self._to_mark = 0
+        self._costs: list[ValueEstimator | None] = [None] * instances
+        self._newest = [(-1, 0)] * instances
+        self._counts = np.zeros((instances, size), dtype=np.int64)
+        self._sums = np.zeros((instances, size), dtype=np.int64)
+        self._means: F64 = np.zeros(instances)
+        self._marks: F64 = np.zeros(instances)
+        self._deltas: F64 = np.zeros(instances)
+        self._replied = np.zeros(instances, dtype=np.bool_)
+
+    def assign(self, keys: Any, now: Any = None) -> Assignment:
+        """Decide about tuples that were submitted in this order; `now` is the moment of each, or one for all.
+
+        `now` is for the measure "backlog", in the unit of the costs, and must never go back.
+        """
+        hashes, _ = hash_keys(keys)
+        moments = self._moments(now, hashes.size)
+        if self.state == ROUND_ROBIN:
+            chosen = ((self._turn + np.arange(hashes.size)) % self.instances).astype(np.int32)
+            self._turn = (self._turn + hashes.size) % self.instances
+            return Assignment(chosen)
+        chosen = np.empty(hashes.size, dtype=np.int32)
+        marked = min(self._to_mark, hashes.size)
+        first = self.instances - self._to_mark
+        self._turn = schedule_tuples(
+            self.settings.cells(hashes), moments, self._counts, self._sums, self._means, self.loads, self._turn,
+            self._to_mark, chosen, self._marks,
+        )  # fmt: skip
+        self._to_mark -= marked
+        if self.state == SEND_ALL and self._to_mark == 0:
+            self.state = WAIT_ALL
+        marks = ((at, Mark(self.epoch, float(self._marks[first + at]))) for at in range(marked))
+        return Assignment(chosen, tuple(marks))
+
+    def _moments(self, now: Any, count: int) -> F64:
+        if self.settings.measure == "work":
+            return np.full(count, -np.inf)
+        if now is None:
+            raise TimeError("no moments", 'give now=, the moment of each tuple, or use measure="work"')
+        moments = np.array(np.broadcast_to(np.asarray(now, dtype=np.float64), (count,)))
+        if not np.isfinite(moments).all():
+            raise TimeError("a moment that is not finite", "give the moment of each tuple in the unit of the costs")
+        return moments
+
+    def handle(self, message: Learnt | Reply, now: float | None = None) -> None:
+        """Take in what an instance sent; `now` is when it came, for the measure "backlog"."""
+        if not 0 <= message.instance < self.instances:
+            raise InputError(f"instance {message.instance}", f"there are {self.instances}, from 0")
+        if isinstance(message, Learnt):
+            self._learn(message)
+        elif message.epoch == self.epoch and self.state in (SEND_ALL, WAIT_ALL):
+            self._reply(message, now)
+
+    def _learn(self, message: Learnt) -> None:
+        if message.costs.parameters != self.settings.blank().parameters:
+            raise MergeError(f"matrices of {message.costs!r}", "give the scheduler and all instances one settings")
+        if (message.life, message.number) <= self._newest[message.instance]:
+            return
+        self._newest[message.instance] = (message.life, message.number)
+        self._know(message.instance, message.costs)
+        if self.state != ROUND_ROBIN or all(costs is not None for costs in self._costs):
+            self.state = SEND_ALL
+            self.epoch += 1
+            self._to_mark = self.instances
+            self._replied[:] = False
+
+    def _know(self, instance: int, costs: ValueEstimator) -> None:
+        counts, sums = costs.matrices
+        self._costs[instance] = costs
+        self._counts[instance], self._sums[instance] = counts.reshape(-1), sums.reshape(-1)
+        hits = int(counts[0].sum())
+        self._means[instance] = int(sums[0].sum()) / hits if hits else 0.0
+
+    def _reply(self, reply: Reply, now: float | None) -> None:
+        if self._replied[reply.instance]:
+            return
+        delta = reply.delta
+        if self.settings.measure == "backlog":
+            if now is None or not np.isfinite(now):
+                raise TimeError(f"now={now!r}", "give the moment at which the reply came, in the unit of the costs")
+            delta = float(now) - float(self._marks[reply.instance])
+        if not np.isfinite(delta):
+            raise InputError(f"the delta {reply.delta!r}", "give what OperatorInstance.executed returned")
+        self._deltas[reply.instance] = delta
+        self._replied[reply.instance] = True
+        if self.state == WAIT_ALL and self._replied.all():
+            self.loads += self._deltas
+            self.state = RUN
+
+    def to_bytes(self) -> bytes:
+        """Everything, for a restart."""
+        writer = Writer()
+        self.settings.write(writer)
+        writer.numbers(_HEAD, self.instances, _STATES.index(self.state), self.epoch, self._turn, self._to_mark)
+        for values in (self.loads, self._marks, self._deltas):
+            writer.raw(values.astype("<f8"))
+        for place, costs in enumerate(self._costs):
+            writer.numbers("BBqQ", costs is not None, bool(self._replied[place]), *self._newest[place])
+            if costs is not None:
+                costs._write(writer)
+        return seal_envelope(SCHEDULER_FAMILY, b"", writer.getvalue())
+
+    @classmethod
+    def from_bytes(cls, blob: bytes | bytearray | memoryview) -> Scheduler:
+        """The scheduler that gave these bytes; raise a `BytesError`, and nothing else, for any others."""
+        family, parameters, payload = open_envelope(blob)
+        if family != SCHEDULER_FAMILY:
+            raise UnknownFormatError(f"bytes of family {family}, not a scheduler", "give what to_bytes wrote")
+        parameters.finish()
+        settings = SchedulerSettings.read(payload)
+        instances, state, epoch, turn, to_mark = payload.numbers(_HEAD)
+        # Every instance takes 42 bytes and more, so that no few bytes ask for much memory.
+        if not 1 <= instances <= payload.left // 42 or state >= len(_STATES) or turn >= instances or epoch >= 2**63:
+            raise DamagedBytesError(f"{instances} instances in state {state} of epoch {epoch}, turn {turn}")
+        if (to_mark > 0) != (_STATES[state] == SEND_ALL) or to_mark > instances:
+            raise DamagedBytesError(f"{to_mark} marks to send in state {_STATES[state]}")
+        try:
+            scheduler = cls(instances, settings)
+        except ParameterError as problem:
+            raise DamagedBytesError(f"impossible parameter {problem.problem}") from None
+        scheduler.state, scheduler.epoch, scheduler._turn, scheduler._to_mark = _STATES[state], epoch, turn, to_mark
+        scheduler.loads, scheduler._marks, scheduler._deltas = (read_floats(payload, instances) for _ in range(3))
+        blank = settings.blank().parameters
+        for place in range(instances):
+            known, replied, life, number = payload.numbers("BBqQ")
+            if known > 1 or replied > 1 or life < -1 or (life >= 0) != known:
+                raise DamagedBytesError(f"instance {place} with flags {known} and {replied}, life {life}")
+            scheduler._replied[place] = bool(replied)
+            scheduler._newest[place] = (life, number)
+            if known:
+                scheduler._know(place, ValueEstimator._from_payload(blank, payload))
+        payload.finish()
+        everyone = all(costs is not None for costs in scheduler._costs)
+        if everyone == (scheduler.state == ROUND_ROBIN):
+            raise DamagedBytesError(f"state {scheduler.state} with {'all' if everyone else 'not all'} instances known")
+        return scheduler
