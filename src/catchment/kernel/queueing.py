@@ -43,9 +43,7 @@ def operate_assigned(arrivals: I64, costs: I64, phases: I64, factors: F64, chose
 
 
 @kernel
-def operate_knowing(
-    arrivals: I64, costs: I64, phases: I64, factors: F64, timed: bool, chosen: I32, ends: I64
-) -> None:
+def operate_knowing(arrivals: I64, costs: I64, phases: I64, factors: F64, timed: bool, chosen: I32, ends: I64) -> None:
     """Greedy scheduling by the true cost of each tuple on each instance."""
     instances = factors.shape[1]
     loads = np.zeros(instances, dtype=np.float64)
@@ -90,7 +88,9 @@ def operate_online(
     window: int,
     tolerance: float,
     span: int,
+    weighted: bool,
     timed: bool,
+    resync: int,
     latency: int,
     chosen: I32,
     ends: I64,
@@ -129,7 +129,7 @@ def operate_online(
     marks = np.zeros(instances, dtype=np.float64)
     deltas = np.zeros(instances, dtype=np.float64)
     replied = np.zeros(instances, dtype=np.bool_)
-    state, epoch, sent, turn = _ROUND_ROBIN, 0, 0, 0
+    state, epoch, sent, turn, since = _ROUND_ROBIN, 0, 0, 0, 0
     counters[FIRST_RUN] = -1
 
     for i in range(arrivals.size):
@@ -158,7 +158,7 @@ def operate_online(
                 replied[place] = True
                 if state == _WAIT_ALL and replied.all():
                     loads += deltas
-                    state = _RUN
+                    state, since = _RUN, 0
                     if counters[FIRST_RUN] < 0:
                         counters[FIRST_RUN] = i
                     if counters[LOGGED] < log.shape[0]:
@@ -168,7 +168,7 @@ def operate_online(
 
             if filled[place] == window:
                 filled[place] = 0
-                change = ratio_change(counts[place], sums[place], snapshot[place])
+                change = ratio_change(counts[place], sums[place], snapshot[place], weighted)
                 send = stabilizing[place] and change <= tolerance
                 if send:
                     known_counts[place] = counts[place]
@@ -197,6 +197,12 @@ def operate_online(
                         counts[place] = 0
                         sums[place] = 0
 
+        if state == _RUN:
+            if resync > 0 and since >= resync:
+                state, sent = _SEND_ALL, 0
+                epoch += 1
+                replied[:] = False
+            since += 1
         now = float(arrivals[i]) if timed else -np.inf
         if state == _ROUND_ROBIN:
             place = turn

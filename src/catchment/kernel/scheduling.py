@@ -1,8 +1,8 @@
 """Loops of the online scheduler: what a tuple is estimated to cost, and which instance gets it.
 
 Matrices are flat, (depth * width) cells an instance, and `cells[row, i]` is key i's cell in that row, numbered through
-as `place_cells` does. `now` is the moment of a tuple where loads are moments of finishing, and minus infinity where they
-are sums of work, which nothing raises but work.
+as `place_cells` does. `now` is the moment of a tuple where loads are moments of finishing, and minus infinity where
+they are sums of work, which nothing raises but work.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def schedule_tuples(
     instances = loads.size
     for i in range(out.size):
         place = instances - to_mark + i if i < to_mark else least_loaded(loads, moments[i], turn)
-        loads[place] = max(loads[place], moments[i]) + estimated_cost(counts[place], sums[place], cells, i, means[place])
+        loads[place] = max(loads[place], moments[i]) + estimated_cost(
+            counts[place], sums[place], cells, i, means[place]
+        )
         if i < to_mark:
             marks[place] = loads[place]
         out[i] = place
@@ -83,14 +85,18 @@ def schedule_tuples(
 
 
 @kernel
-def ratio_change(counts: I64, sums: I64, snapshot: F64) -> float:
-    """How far the mean costs of the cells are from the snapshot, over the snapshot (7.1); the snapshot is then of now."""
+def ratio_change(counts: I64, sums: I64, snapshot: F64, weighted: bool) -> float:
+    """How far the mean costs of the cells are from the snapshot, over the snapshot (7.1); the snapshot is then of now.
+
+    Weighted, a cell counts as often as it was hit: it is then the change for a tuple, not for a cell.
+    """
     change = 0.0
     total = 0.0
     for at in range(snapshot.size):
         ratio = sums[at] / counts[at] if counts[at] > 0 else 0.0
-        change += abs(snapshot[at] - ratio)
-        total += snapshot[at]
+        weight = float(counts[at]) if weighted else 1.0
+        change += weight * abs(snapshot[at] - ratio)
+        total += weight * snapshot[at]
         snapshot[at] = ratio
     if total > 0.0:
         return change / total

@@ -164,7 +164,7 @@ class ValueEstimator(Sketch):
 
     @property
     def matrices(self) -> tuple[I64, I64]:
-        """How often each cell was hit and the sum of the values it saw, (depth, width) each: to look at, not to change."""
+        """How often each cell was hit, and the sum of the values it saw: (depth, width) each, to look at only."""
         return self._counts._cells, self._sums
 
     def _answer(self, value: Any, low: Any, high: Any) -> Answer:

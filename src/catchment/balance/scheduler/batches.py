@@ -1,8 +1,8 @@
 """OSG where work comes in batches and a batch ends with its slowest task: what rows cost, and how to deal them.
 
-Between two batches all tasks are idle, so no load is left to keep in step with, and the whole batch is there to be looked
-at: no marks, no replies, and the dearest rows first (Graham's LPT rule) instead of in the order in which they came. What
-rows cost is learnt as on an operator's instance, in matrices that merge, over a window that slides by panes.
+Between two batches all tasks are idle, so no load is left to keep in step with, and the whole batch is there to be
+looked at: no marks, no replies, and the dearest rows first (Graham's LPT rule) instead of in the order in which they
+came. What rows cost is learnt as on an operator's instance, in matrices that merge, over a window of panes that slides.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class CostModel:
     Parameters
     ----------
     epsilon, delta, seed
-        As in `ValueEstimator`. epsilon is a tenth of what streams take: rows that a batch is made of are dear, and a few
+        As in `ValueEstimator`. epsilon is a tenth of what streams take: the rows of such batches are dear, and a few
         kilobytes more are not.
     pane, panes
         How many rows are forgotten together, and how many such panes are kept.
@@ -138,7 +138,7 @@ class CostModel:
     @property
     def mean(self) -> float:
         """What a row costs on average, 0 where none is known."""
-        counts, sums = self.costs.matrices
+        _, sums = self.costs.matrices
         return int(sums[0].sum()) / self.rows if self.rows else 0.0
 
     def estimate(self, keys: Any) -> F64:

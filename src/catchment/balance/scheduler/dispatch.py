@@ -11,11 +11,13 @@
     WAIT ALL      the last reply of this epoch           RUN          add each delta to its load                     (E)
     WAIT ALL, RUN a tuple                                the same     to the least loaded instance, whose load rises
     not ROUND R.  matrices                               SEND ALL     replace them, a new epoch                      (F)
+    RUN           a tuple, after `resync` others         SEND ALL     a new epoch, in which it gets the first mark   (G)
     any           matrices not newer than those known    the same     nothing
     any           a reply of another epoch               the same     nothing
 
-A mark or reply that is lost leaves the scheduler in WAIT ALL, which schedules as RUN does, until matrices come again. The
-thesis collects replies in WAIT ALL alone; an instance with an empty queue answers before the k-th mark is out.
+A mark or reply that is lost leaves the scheduler in WAIT ALL, which schedules as RUN does, until matrices come again.
+The thesis collects replies in WAIT ALL alone, though an instance with an empty queue answers before the k-th mark is
+out, and has no (G): `resync` 0. (G) does not happen in WAIT ALL: with queues longer than `resync` no epoch would end.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ __all__ = ["SCHEDULER_FAMILY", "Assignment", "Scheduler"]
 SCHEDULER_FAMILY = 45
 ROUND_ROBIN, SEND_ALL, WAIT_ALL, RUN = "ROUND ROBIN", "SEND ALL", "WAIT ALL", "RUN"
 _STATES = (ROUND_ROBIN, SEND_ALL, WAIT_ALL, RUN)
-_HEAD = "IBQII"
+_HEAD = "IBQIII"
 
 I32 = NDArray[np.int32]
 F64 = NDArray[np.float64]
@@ -76,7 +78,7 @@ class Scheduler:
 
     Examples
     --------
-    >>> settings = SchedulerSettings(window=2, tolerance=0.5)
+    >>> settings = SchedulerSettings(window=2, measure="work")
     >>> scheduler = Scheduler(2, settings)
     >>> scheduler.assign(["slow", "fast", "slow", "fast"]).instances.tolist()
     [0, 1, 0, 1]
@@ -107,6 +109,7 @@ class Scheduler:
         self.loads: F64 = np.zeros(instances)
         self._turn = 0
         self._to_mark = 0
+        self._since = 0
         self._costs: list[ValueEstimator | None] = [None] * instances
         self._newest = [(-1, 0)] * instances
         self._counts = np.zeros((instances, size), dtype=np.int64)
@@ -123,22 +126,45 @@ class Scheduler:
         """
         hashes, _ = hash_keys(keys)
         moments = self._moments(now, hashes.size)
+        chosen = np.empty(hashes.size, dtype=np.int32)
         if self.state == ROUND_ROBIN:
-            chosen = ((self._turn + np.arange(hashes.size)) % self.instances).astype(np.int32)
+            chosen[:] = (self._turn + np.arange(hashes.size)) % self.instances
             self._turn = (self._turn + hashes.size) % self.instances
             return Assignment(chosen)
-        chosen = np.empty(hashes.size, dtype=np.int32)
-        marked = min(self._to_mark, hashes.size)
-        first = self.instances - self._to_mark
-        self._turn = schedule_tuples(
-            self.settings.cells(hashes), moments, self._counts, self._sums, self._means, self.loads, self._turn,
-            self._to_mark, chosen, self._marks,
-        )  # fmt: skip
-        self._to_mark -= marked
-        if self.state == SEND_ALL and self._to_mark == 0:
-            self.state = WAIT_ALL
-        marks = ((at, Mark(self.epoch, float(self._marks[first + at]))) for at in range(marked))
+        cells = self.settings.cells(hashes)
+        marks: list[tuple[int, Mark]] = []
+        start = 0
+        while start < hashes.size:
+            stop = self._run_until(start, hashes.size)
+            marked = range(min(self._to_mark, stop - start))
+            first = self.instances - self._to_mark
+            self._turn = schedule_tuples(
+                cells[:, start:stop], moments[start:stop], self._counts, self._sums, self._means, self.loads,
+                self._turn, self._to_mark, chosen[start:stop], self._marks,
+            )  # fmt: skip
+            marks += ((start + at, Mark(self.epoch, float(self._marks[first + at]))) for at in marked)
+            self._to_mark -= len(marked)
+            if self.state == SEND_ALL and self._to_mark == 0:
+                self.state = WAIT_ALL
+            start = stop
         return Assignment(chosen, tuple(marks))
+
+    def _run_until(self, start: int, stop: int) -> int:
+        """How far the tuples from `start` on can be scheduled in one go; a new epoch begins here if it is due."""
+        if self.state != RUN or not self.settings.resync:
+            return stop
+        if self._since >= self.settings.resync:
+            self._new_epoch()
+            return stop
+        stop = min(stop, start + self.settings.resync - self._since)
+        self._since += stop - start
+        return stop
+
+    def _new_epoch(self) -> None:
+        self.state = SEND_ALL
+        self.epoch += 1
+        self._to_mark = self.instances
+        self._replied[:] = False
 
     def _moments(self, now: Any, count: int) -> F64:
         if self.settings.measure == "work":
@@ -167,10 +193,7 @@ class Scheduler:
         self._newest[message.instance] = (message.life, message.number)
         self._know(message.instance, message.costs)
         if self.state != ROUND_ROBIN or all(costs is not None for costs in self._costs):
-            self.state = SEND_ALL
-            self.epoch += 1
-            self._to_mark = self.instances
-            self._replied[:] = False
+            self._new_epoch()
 
     def _know(self, instance: int, costs: ValueEstimator) -> None:
         counts, sums = costs.matrices
@@ -194,12 +217,14 @@ class Scheduler:
         if self.state == WAIT_ALL and self._replied.all():
             self.loads += self._deltas
             self.state = RUN
+            self._since = 0
 
     def to_bytes(self) -> bytes:
         """Everything, for a restart."""
         writer = Writer()
         self.settings.write(writer)
-        writer.numbers(_HEAD, self.instances, _STATES.index(self.state), self.epoch, self._turn, self._to_mark)
+        state = _STATES.index(self.state)
+        writer.numbers(_HEAD, self.instances, state, self.epoch, self._turn, self._to_mark, self._since)
         for values in (self.loads, self._marks, self._deltas):
             writer.raw(values.astype("<f8"))
         for place, costs in enumerate(self._costs):
@@ -216,7 +241,7 @@ class Scheduler:
             raise UnknownFormatError(f"bytes of family {family}, not a scheduler", "give what to_bytes wrote")
         parameters.finish()
         settings = SchedulerSettings.read(payload)
-        instances, state, epoch, turn, to_mark = payload.numbers(_HEAD)
+        instances, state, epoch, turn, to_mark, since = payload.numbers(_HEAD)
         # Every instance takes 42 bytes and more, so that no few bytes ask for much memory.
         if not 1 <= instances <= payload.left // 42 or state >= len(_STATES) or turn >= instances or epoch >= 2**63:
             raise DamagedBytesError(f"{instances} instances in state {state} of epoch {epoch}, turn {turn}")
@@ -226,7 +251,8 @@ class Scheduler:
             scheduler = cls(instances, settings)
         except ParameterError as problem:
             raise DamagedBytesError(f"impossible parameter {problem.problem}") from None
-        scheduler.state, scheduler.epoch, scheduler._turn, scheduler._to_mark = _STATES[state], epoch, turn, to_mark
+        scheduler.state, scheduler.epoch, scheduler._turn = _STATES[state], epoch, turn
+        scheduler._to_mark, scheduler._since = to_mark, since
         scheduler.loads, scheduler._marks, scheduler._deltas = (read_floats(payload, instances) for _ in range(3))
         blank = settings.blank().parameters
         for place in range(instances):

@@ -6,7 +6,7 @@
     STABILIZING   `window` tuples executed   change ≤ tol  START         send the matrices, forget them             (C)
     any           a marked tuple executed    always        the same      reply with true work less the mark's load
 
-With sliding windows (C) forgets only the oldest window, so there is a snapshot to compare with: it stays in STABILIZING.
+With sliding windows (C) forgets only the oldest window and stays in STABILIZING: there is a snapshot to compare with.
 A reply about a tuple comes before matrices that the same tuple made stable.
 """
 
@@ -114,7 +114,7 @@ class OperatorInstance:
         self._filled = 0
         costs = self.costs
         counts, sums = costs.matrices
-        change = ratio_change(counts.reshape(-1), sums.reshape(-1), self._snapshot)
+        change = ratio_change(counts.reshape(-1), sums.reshape(-1), self._snapshot, self.settings.stability == "tuples")
         stable = self.state == STABILIZING and change <= self.settings.tolerance
         if self.settings.windows == "sliding":
             self.state = STABILIZING
@@ -133,9 +133,7 @@ class OperatorInstance:
         """Everything, for a restart: work, windows and the number of matrices sent go on where they were."""
         writer = Writer()
         self.settings.write(writer)
-        writer.numbers(
-            _HEAD, self.number, self.life, self.sent, self._filled, self.work, _STATES.index(self.state)
-        )
+        writer.numbers(_HEAD, self.number, self.life, self.sent, self._filled, self.work, _STATES.index(self.state))
         writer.raw(self._snapshot.astype("<f8"))
         writer.numbers("B", len(self._panes))
         for pane in self._panes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +14,29 @@ from catchment.sketch.checks import check_choice, check_fraction, check_whole
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.value_estimator import ValueEstimator
 
-__all__ = ["MEASURES", "WINDOWS", "SchedulerSettings"]
+__all__ = ["MEASURES", "STABILITIES", "WINDOWS", "SchedulerSettings"]
 
 WINDOWS = ("jumping", "sliding")
 MEASURES = ("work", "backlog")
+STABILITIES = ("cells", "tuples")
 
-_LAYOUT = "IdddQBIB"
+_LAYOUT = "IdddQBIBBI"
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """The parameters of OSG; the defaults are the thesis's.
+    """The parameters of OSG. The defaults are ours; `SchedulerSettings.thesis()` has the thesis's.
+
+    Ours differ in three things, each of which the experiment `osg` measures: an instance that was idle is not owed the
+    work that it missed, rarely hit cells do not hold back what is known of the others, and loads are put right more
+    often than costs are learnt anew.
 
     Parameters
     ----------
     window
         After so many tuples an instance looks whether what it has learnt is stable.
     tolerance
-        Stable is a relative change of the cells' mean costs of at most this (Equation 7.1).
+        Stable is a relative change of mean costs of at most this (Equation 7.1).
     epsilon, delta, seed
         The size of the matrices and their hash functions, as in `ValueEstimator`.
     windows
@@ -38,10 +44,13 @@ class SchedulerSettings:
     span
         How many windows a sliding one covers.
     measure
-        What makes an instance loaded. "work" is the thesis's: all execution time that was ever assigned to it. "backlog"
-        is when it will be done with it: an instance that has been idle is not owed the work that it missed. It needs
-        the moment of each tuple, and nothing else; it also survives an instance that lost its memory, to which "work"
-        would send everything.
+        What makes an instance loaded. "work" is the thesis's: all execution time that was ever assigned to it.
+        "backlog" is when it will be done with it. That needs the moment of each tuple, and nothing else; it also
+        survives an instance that lost its memory, to which "work" would send everything.
+    stability
+        Whether each cell counts once ("cells", Equation 7.1) or each tuple in it ("tuples").
+    resync
+        Loads are put right by marks and replies whenever matrices come, and after so many tuples in RUN; 0: not then.
     """
 
     window: int = 1024
@@ -51,17 +60,32 @@ class SchedulerSettings:
     seed: int = 0
     windows: str = "jumping"
     span: int = 4
-    measure: str = "work"
+    measure: str = "backlog"
+    stability: str = "tuples"
+    resync: int = 200
+
+    @classmethod
+    def thesis(cls, **changes: Any) -> SchedulerSettings:
+        """As the thesis has it: cumulated work, Equation 7.1 over cells, marks only when matrices come.
+
+        >>> SchedulerSettings.thesis(seed=3).measure
+        'work'
+        """
+        return cls(**{"measure": "work", "stability": "cells", "resync": 0, **changes})
 
     def __post_init__(self) -> None:
         check_whole("window", self.window, 1, 2**31)
         check_fraction("tolerance", self.tolerance)
         check_choice("windows", self.windows, WINDOWS)
         check_choice("measure", self.measure, MEASURES)
+        check_choice("stability", self.stability, STABILITIES)
+        check_whole("resync", self.resync, 0, 2**31)
         check_whole("span", self.span, 1, 64)
         check_whole("seed", self.seed, 0, 2**64 - 1)
         if self.width * self.depth > 1 << 20:
-            raise ParameterError(f"epsilon={self.epsilon!r}, delta={self.delta!r}", "give larger ones: 2^20 cells are most")
+            raise ParameterError(
+                f"epsilon={self.epsilon!r}, delta={self.delta!r}", "give larger ones: 2^20 cells are most"
+            )
 
     @property
     def width(self) -> int:
@@ -82,15 +106,16 @@ class SchedulerSettings:
     def write(self, writer: Writer) -> None:
         writer.numbers(
             _LAYOUT, self.window, self.tolerance, self.epsilon, self.delta, self.seed, WINDOWS.index(self.windows),
-            self.span, MEASURES.index(self.measure),
+            self.span, MEASURES.index(self.measure), STABILITIES.index(self.stability), self.resync,
         )  # fmt: skip
 
     @classmethod
     def read(cls, reader: Reader) -> SchedulerSettings:
-        window, tolerance, epsilon, delta, seed, windows, span, measure = reader.numbers(_LAYOUT)
-        if windows >= len(WINDOWS) or measure >= len(MEASURES):
-            raise DamagedBytesError(f"windows number {windows}, measure number {measure}")
+        window, tolerance, epsilon, delta, seed, windows, span, measure, stability, resync = reader.numbers(_LAYOUT)
+        if windows >= len(WINDOWS) or measure >= len(MEASURES) or stability >= len(STABILITIES):
+            raise DamagedBytesError(f"windows number {windows}, measure number {measure}, stability {stability}")
+        names = {"windows": WINDOWS[windows], "measure": MEASURES[measure], "stability": STABILITIES[stability]}
         try:
-            return cls(window, tolerance, epsilon, delta, seed, WINDOWS[windows], span, MEASURES[measure])
+            return cls(window, tolerance, epsilon, delta, seed, span=span, resync=resync, **names)
         except ParameterError as problem:
             raise DamagedBytesError(f"impossible parameter {problem.problem}") from None
