@@ -349,7 +349,8 @@ def test_theorem_7_7(costs: list[int], instances: int) -> None:
 def test_theorem_7_7_is_tight() -> None:
     chosen = FullKnowledge(3).assign([[10] * 3] * 6 + [[30] * 3])
     assert chosen.tolist() == [0, 1, 2, 0, 1, 2, 0]
-    assert (2 - 1 / 3) * 30 == pytest.approx(10 + 10 + 30)
+    makespan = 10 + 10 + 30
+    assert makespan == pytest.approx((2 - 1 / 3) * 30)
 
 
 def test_the_thesis_s_example_of_three_tuples() -> None:

@@ -112,8 +112,8 @@ class Scheduler:
         self._since = 0
         self._costs: list[ValueEstimator | None] = [None] * instances
         self._newest = [(-1, 0)] * instances
-        self._counts = np.zeros((instances, size), dtype=np.int64)
-        self._sums = np.zeros((instances, size), dtype=np.int64)
+        # Filled when all instances are known, so that bytes which know none take no memory.
+        self._counts = self._sums = np.zeros((0, size), dtype=np.int64)
         self._means: F64 = np.zeros(instances)
         self._marks: F64 = np.zeros(instances)
         self._deltas: F64 = np.zeros(instances)
@@ -191,16 +191,22 @@ class Scheduler:
         if (message.life, message.number) <= self._newest[message.instance]:
             return
         self._newest[message.instance] = (message.life, message.number)
-        self._know(message.instance, message.costs)
-        if self.state != ROUND_ROBIN or all(costs is not None for costs in self._costs):
+        self._costs[message.instance] = message.costs
+        if self.state != ROUND_ROBIN or self._knows_all:
+            self._lay_out()
             self._new_epoch()
 
-    def _know(self, instance: int, costs: ValueEstimator) -> None:
-        counts, sums = costs.matrices
-        self._costs[instance] = costs
-        self._counts[instance], self._sums[instance] = counts.reshape(-1), sums.reshape(-1)
-        hits = int(counts[0].sum())
-        self._means[instance] = int(sums[0].sum()) / hits if hits else 0.0
+    @property
+    def _knows_all(self) -> bool:
+        return all(costs is not None for costs in self._costs)
+
+    def _lay_out(self) -> None:
+        """The matrices of all instances side by side, for the kernel."""
+        pairs = [costs.matrices for costs in self._costs if costs is not None]
+        self._counts = np.stack([counts.reshape(-1) for counts, _ in pairs])
+        self._sums = np.stack([sums.reshape(-1) for _, sums in pairs])
+        hits, total = (np.array([part[0].sum() for part in parts]) for parts in zip(*pairs, strict=True))
+        self._means = total / np.maximum(hits, 1)
 
     def _reply(self, reply: Reply, now: float | None) -> None:
         if self._replied[reply.instance]:
@@ -262,9 +268,10 @@ class Scheduler:
             scheduler._replied[place] = bool(replied)
             scheduler._newest[place] = (life, number)
             if known:
-                scheduler._know(place, ValueEstimator._from_payload(blank, payload))
+                scheduler._costs[place] = ValueEstimator._from_payload(blank, payload)
         payload.finish()
-        everyone = all(costs is not None for costs in scheduler._costs)
-        if everyone == (scheduler.state == ROUND_ROBIN):
-            raise DamagedBytesError(f"state {scheduler.state} with {'all' if everyone else 'not all'} instances known")
+        if scheduler._knows_all == (scheduler.state == ROUND_ROBIN):
+            raise DamagedBytesError(f"state {scheduler.state}, and all instances known is {scheduler._knows_all}")
+        if scheduler._knows_all:
+            scheduler._lay_out()
         return scheduler
