@@ -166,7 +166,7 @@ def test_a_scheduler_goes_through_its_states() -> None:
     assert scheduler.assign(["slow"] * 3).instances.tolist() == [0, 1, 0]
     scheduler.handle(learnt(0))
     assert scheduler.state == "ROUND ROBIN"  # (A)
-    assert scheduler.assign(["slow"] * 2).instances.tolist() == [1, 0]
+    assert scheduler.assign(["slow"] * 3).instances.tolist() == [1, 0, 1]
     scheduler.handle(learnt(1))
     assert scheduler.state == "SEND ALL"  # (B)
     one = scheduler.assign(["slow"])

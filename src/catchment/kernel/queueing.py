@@ -207,7 +207,7 @@ def operate_online(
         if state == _ROUND_ROBIN:
             place = turn
         else:
-            place = sent if state == _SEND_ALL else least_loaded(loads, now, turn)
+            place = turn if state == _SEND_ALL else least_loaded(loads, now, turn)
             estimate = estimated_cost(known_counts[place], known_sums[place], cells, keys[i], means[place])
             loads[place] = max(loads[place], now) + estimate
         if state == _SEND_ALL:

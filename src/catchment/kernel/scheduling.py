@@ -69,11 +69,11 @@ def schedule_tuples(
 ) -> int:
     """Tuples in their order, each to the least loaded instance, whose load it raises; gives back whose turn is next.
 
-    The first `to_mark` go to the last so many instances one by one, and `marks` takes the load that each then has.
+    The first `to_mark` go to instances in turn, and `marks` takes the load that each then has.
     """
     instances = loads.size
     for i in range(out.size):
-        place = instances - to_mark + i if i < to_mark else least_loaded(loads, moments[i], turn)
+        place = turn if i < to_mark else least_loaded(loads, moments[i], turn)
         loads[place] = max(loads[place], moments[i]) + estimated_cost(
             counts[place], sums[place], cells, i, means[place]
         )

@@ -4,8 +4,8 @@
     ROUND ROBIN   a tuple                                the same     instances in turn
     ROUND ROBIN   matrices, some instance still unknown  the same     keep them                                      (A)
     ROUND ROBIN   matrices, all instances known          SEND ALL     a new epoch                                    (B)
-    SEND ALL      a tuple, not yet k marks               the same     to the next instance, with a mark
-    SEND ALL      a tuple, the k-th mark                 WAIT ALL     to the last instance, with a mark              (C)
+    SEND ALL      a tuple, not yet k marks               the same     to the instance whose turn it is, with a mark
+    SEND ALL      a tuple, the k-th mark                 WAIT ALL     to the instance whose turn it is, with a mark  (C)
     SEND ALL      a reply of this epoch                  the same     keep its delta
     WAIT ALL      a reply of this epoch, not the last    the same     keep its delta                                 (D)
     WAIT ALL      the last reply of this epoch           RUN          add each delta to its load                     (E)
@@ -91,6 +91,8 @@ class Scheduler:
     >>> assignment = scheduler.assign(["slow", "fast", "fast", "fast", "slow"])
     >>> assignment.instances.tolist(), [mark.load for _, mark in assignment.marks]
     ([0, 1, 1, 1, 1], [900.0, 10.0])
+    >>> [position for position, _ in assignment.marks]
+    [0, 1]
 
     References
     ----------
@@ -137,12 +139,11 @@ class Scheduler:
         while start < hashes.size:
             stop = self._run_until(start, hashes.size)
             marked = range(min(self._to_mark, stop - start))
-            first = self.instances - self._to_mark
             self._turn = schedule_tuples(
                 cells[:, start:stop], moments[start:stop], self._counts, self._sums, self._means, self.loads,
                 self._turn, self._to_mark, chosen[start:stop], self._marks,
             )  # fmt: skip
-            marks += ((start + at, Mark(self.epoch, float(self._marks[first + at]))) for at in marked)
+            marks += ((start + at, Mark(self.epoch, float(self._marks[chosen[start + at]]))) for at in marked)
             self._to_mark -= len(marked)
             if self.state == SEND_ALL and self._to_mark == 0:
                 self.state = WAIT_ALL
