@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections import Counter
 from functools import partial
@@ -316,3 +317,19 @@ def test_a_stream_says_where_it_goes_and_from_where(spark: Any, tmp_path: Path) 
         BalancedMap(work, "kind", SCHEMA).run(df)
     with pytest.raises(ParameterError, match="not a stream"):
         BalancedMap(work, "kind", SCHEMA).stream(spark.range(1), lambda *_: None)
+
+
+def test_the_document_s_example_runs(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    document = Path(__file__).parents[2] / "docs" / "balance-scheduling.md"
+    example, _ = re.findall(r"```python\n(.*?)```", document.read_text(), flags=re.DOTALL)
+    exec(compile(example, str(document), "exec"), {"spark": spark})
+    assert "batch 0: 2 rows to 2 tasks" in capsys.readouterr().out
+
+
+def test_equal_counts_are_dealt_when_asked_for(spark: Any) -> None:
+    operator = BalancedMap(lambda row: {"id": row["id"]}, "id", "id long", tasks=2, deal="counts")
+    for _ in range(2):
+        assert sorted(row["id"] for row in operator.run(spark.range(50)).collect()) == list(range(50))
+    operator.release()
+    assert [report.estimated for report in operator.reports] == [(), ()]
+    assert operator.model.rows == 100
