@@ -7,6 +7,7 @@ import struct
 import time
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from catchment.kernel.checksum import crc32c
 from catchment.sketch.value_estimator import ValueEstimator
 
 USING = SchedulerSettings(window=16, tolerance=0.3, epsilon=0.4, delta=0.25, windows="sliding", span=3, resync=20)
+GOLDEN = Path(__file__).parent / "golden"
 LIMIT_BYTES = 64 * 2**20
 LIMIT_SECONDS = 1.0
 
@@ -169,3 +171,12 @@ def test_bytes_of_another_kind_are_named() -> None:
                 kind.from_bytes(other)
         with pytest.raises(UnknownFormatError, match="unknown family"):
             ValueEstimator.from_bytes(make().to_bytes())
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_bytes_are_for_ever(name: str) -> None:
+    """Added once, never changed: a new layout is a new format version."""
+    make, kind = MAKERS[name]
+    golden = (GOLDEN / f"{name}.state").read_bytes()
+    assert make().to_bytes() == golden
+    assert kind.from_bytes(golden).to_bytes() == golden
