@@ -40,9 +40,10 @@ THESIS_RUN_AT, THESIS_RECOVERED_AT = 10_690, 84_912
 STEP = 2_000
 
 RULES: dict[str, dict[str, Any]] = {
-    "the thesis's": {"measure": "work", "stability": "cells", "resync": 0},
-    "by backlog": {"measure": "backlog", "stability": "cells", "resync": 0},
-    "and stable by tuples": {"measure": "backlog", "stability": "tuples", "resync": 0},
+    "the thesis's": {"measure": "work", "stability": "cells", "patience": 0, "resync": 0},
+    "by backlog": {"measure": "backlog", "stability": "cells", "patience": 0, "resync": 0},
+    "and stable by tuples": {"measure": "backlog", "stability": "tuples", "patience": 0, "resync": 0},
+    "and not for ever": {"measure": "backlog", "stability": "tuples", "resync": 0},
     "and put right every 1,000": {"measure": "backlog", "stability": "tuples", "resync": 1000},
     "and put right every 200: ours": {"measure": "backlog", "stability": "tuples", "resync": 200},
     "put right every 50": {"measure": "backlog", "stability": "tuples", "resync": 50},
@@ -97,7 +98,11 @@ def cases(*, quick: bool) -> list[Case]:
         for count in instances
     ]
     epsilons = (0.05, 0.5) if quick else (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.09, 0.2, 0.5, 0.9)
-    found += [Case("7.26", f"epsilon {epsilon:g}", {}, {"epsilon": epsilon}) for epsilon in epsilons]
+    found += [
+        Case(f"7.26 at {share} %", f"epsilon {epsilon:g}", {"provisioning": share / 100}, {"epsilon": epsilon})
+        for share in ((105,) if quick else (100, 105))
+        for epsilon in epsilons
+    ]
     found += [Case("rules at 105 %", name, {"provisioning": 1.05}, rule) for name, rule in RULES.items()]
     found += [
         Case("jitter at 105 %", f"{share} %", {"provisioning": 1.05, "jitter": share / 100})

@@ -26,7 +26,7 @@ from catchment.testing.queueing import operate, operate_full_knowledge, operate_
 from catchment.testing.workload import Phase, make_workload
 from tests.balance.slow_operator import operated_slowly, queued_slowly
 
-SMALL = SchedulerSettings(window=8, epsilon=0.2, delta=0.25, measure="work", resync=0)
+SMALL = SchedulerSettings(window=8, epsilon=0.2, delta=0.25, measure="work", patience=0, resync=0)
 COSTS = {"slow": 900, "fast": 10, "some": 100}
 
 
@@ -80,6 +80,16 @@ def test_a_sliding_window_forgets_the_oldest_and_no_more() -> None:
     assert instance.state == "STABILIZING"
 
 
+def test_an_instance_does_not_wait_for_ever() -> None:
+    """Costs that double each window are never stable: with patience they are sent all the same."""
+    for patience, sent in ((0, 0), (4, 2), (1, 4)):
+        instance = OperatorInstance(0, SchedulerSettings(window=4, epsilon=0.2, patience=patience))
+        told = [instance.executed(["a"] * 4, [2**power] * 4) for power in range(8)]
+        assert sum(map(len, told)) == sent
+        if patience == 4:
+            assert [len(messages) for messages in told] == [0, 0, 0, 1, 0, 0, 0, 1]
+
+
 def test_a_mark_is_answered_with_the_true_work_less_its_load() -> None:
     instance = OperatorInstance(1, SMALL)
     instance.executed(["a", "b"], [5, 7])
@@ -102,7 +112,9 @@ def test_a_reply_comes_before_matrices_that_the_same_tuple_made_stable() -> None
     stability=st.sampled_from(["cells", "tuples"]),
 )
 def test_batches_do_not_matter_to_an_instance(costs: list[int], cuts: list[int], windows: str, stability: str) -> None:
-    using = SchedulerSettings(window=8, tolerance=0.4, epsilon=0.3, windows=windows, stability=stability, span=2)
+    using = SchedulerSettings(
+        window=8, tolerance=0.4, epsilon=0.3, windows=windows, stability=stability, span=2, patience=3
+    )
     keys = np.arange(len(costs)) % 5
     marks = [(at, Mark(1, float(at))) for at in range(0, len(costs), 7)]
     whole = OperatorInstance(0, using)
@@ -128,19 +140,20 @@ def as_plain(message: Reply | Learnt) -> Any:
 def test_stability_is_equation_7_1(costs: list[int], weighted: bool, tolerance: float) -> None:
     """Against the formula, cell by cell, over a value estimator of everything since the last reset."""
     using = SchedulerSettings(
-        window=8, tolerance=tolerance, epsilon=0.5, delta=0.25, stability="tuples" if weighted else "cells"
+        window=8, tolerance=tolerance, epsilon=0.5, delta=0.25, patience=0, stability="tuples" if weighted else "cells"
     )
     instance = OperatorInstance(0, using)
     known, snapshot = using.blank(), None
+    hit = np.zeros(0, dtype=np.bool_)
     for start in range(0, len(costs) - 7, 8):
-        keys, part = np.arange(8) % 3, costs[start : start + 8]
+        keys, part = np.arange(8) % 3 + start // 16, costs[start : start + 8]  # a new key now and then
         sent = bool(instance.executed(keys, part))
         known.update(keys, values=part)
         counts, sums = known.matrices
         now = [[s / c if c else 0.0 for s, c in zip(*rows, strict=True)] for rows in zip(sums, counts, strict=True)]
         expected = False
         if snapshot is not None:
-            weights = counts if weighted else np.ones_like(counts)
+            weights = np.where(hit, counts, 0) if weighted else np.ones_like(counts)
             change = sum(
                 int(w) * abs(b - n)
                 for before, after, row in zip(snapshot, now, weights, strict=True)
@@ -156,6 +169,7 @@ def test_stability_is_equation_7_1(costs: list[int], weighted: bool, tolerance: 
                 return  # on the edge, where rounding decides
         assert sent == expected
         known, snapshot = (using.blank(), None) if sent else (known, now)
+        hit = counts > 0
 
 
 # -- the scheduler ------------------------------------------------------------------------------------------------
@@ -282,8 +296,8 @@ CHANGING = (
 @pytest.mark.parametrize(
     "policy",
     [
-        {"measure": "work", "stability": "cells", "resync": 0},
-        {"measure": "backlog", "stability": "tuples", "resync": 40},
+        {"measure": "work", "stability": "cells", "patience": 0, "resync": 0},
+        {"measure": "backlog", "stability": "tuples", "patience": 3, "resync": 40},
         {"measure": "work", "stability": "tuples", "resync": 30},
     ],
     ids=lambda policy: policy["measure"] + str(policy["resync"]),
@@ -384,6 +398,7 @@ def test_the_thesis_s_example_of_three_tuples() -> None:
         ({"stability": "rows"}, "stability='rows'"),
         ({"span": 0}, "span=0"),
         ({"resync": -1}, "resync=-1"),
+        ({"patience": -1}, "patience=-1"),
         ({"seed": -1}, "seed=-1"),
     ],
 )

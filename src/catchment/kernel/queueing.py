@@ -88,6 +88,7 @@ def operate_online(
     window: int,
     tolerance: float,
     span: int,
+    patience: int,
     weighted: bool,
     timed: bool,
     resync: int,
@@ -113,6 +114,7 @@ def operate_online(
     snapshot = np.zeros((instances, size), dtype=np.float64)
     stabilizing = np.zeros(instances, dtype=np.bool_)
     filled = np.zeros(instances, dtype=np.int64)
+    waited = np.zeros(instances, dtype=np.int64)
     work = np.zeros(instances, dtype=np.int64)
     free = np.zeros(instances, dtype=np.int64)
     # Their queues.
@@ -168,9 +170,11 @@ def operate_online(
 
             if filled[place] == window:
                 filled[place] = 0
+                waited[place] += 1
                 change = ratio_change(counts[place], sums[place], snapshot[place], weighted)
-                send = stabilizing[place] and change <= tolerance
+                send = stabilizing[place] and (change <= tolerance or 0 < patience <= waited[place])
                 if send:
+                    waited[place] = 0
                     known_counts[place] = counts[place]
                     known_sums[place] = sums[place]
                     means[place] = _mean_cost(counts[place], sums[place], width)

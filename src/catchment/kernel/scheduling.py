@@ -88,16 +88,20 @@ def schedule_tuples(
 def ratio_change(counts: I64, sums: I64, snapshot: F64, weighted: bool) -> float:
     """How far the mean costs of the cells are from the snapshot, over the snapshot (7.1); the snapshot is then of now.
 
-    Weighted, a cell counts as often as it was hit: it is then the change for a tuple, not for a cell.
+    Weighted, a cell counts as often as it was hit, and not at all where it was not hit before the snapshot: it is then
+    the change for a tuple, not for a cell, and a key that is new is no change. -1 in the snapshot is a cell never hit.
     """
     change = 0.0
     total = 0.0
     for at in range(snapshot.size):
-        ratio = sums[at] / counts[at] if counts[at] > 0 else 0.0
-        weight = float(counts[at]) if weighted else 1.0
-        change += weight * abs(snapshot[at] - ratio)
-        total += weight * snapshot[at]
-        snapshot[at] = ratio
+        before = snapshot[at]
+        now = sums[at] / counts[at] if counts[at] > 0 else -1.0
+        snapshot[at] = now
+        weight = 1.0
+        if weighted:
+            weight = float(counts[at]) if before >= 0.0 else 0.0
+        change += weight * abs(max(before, 0.0) - max(now, 0.0))
+        total += weight * max(before, 0.0)
     if total > 0.0:
         return change / total
     return 0.0 if change == 0.0 else np.inf

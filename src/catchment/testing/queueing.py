@@ -98,8 +98,8 @@ def operate_osg(work: Workload, settings: SchedulerSettings, *, latency: int = 0
     operate_online(
         work.arrivals, work.keys, work.costs, work.phases, work.factors, settings.cells(hashes), settings.width,
         settings.window, settings.tolerance, settings.span if settings.windows == "sliding" else 0,
-        settings.stability == "tuples", settings.measure == "backlog", settings.resync, latency, chosen, ends,
-        counters, log,
+        settings.patience, settings.stability == "tuples", settings.measure == "backlog", settings.resync, latency,
+        chosen, ends, counters, log,
     )  # fmt: skip
     lines = tuple((int(at), int(who)) for at, who in log[: counters[LOGGED]])
     first = int(counters[FIRST_RUN])

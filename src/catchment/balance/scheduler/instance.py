@@ -4,6 +4,7 @@
     START         `window` tuples executed   always        STABILIZING   take a snapshot of the cells' mean costs   (A)
     STABILIZING   `window` tuples executed   change > tol  STABILIZING   take a snapshot                            (B)
     STABILIZING   `window` tuples executed   change ≤ tol  START         send the matrices, forget them             (C)
+    STABILIZING   the `patience`-th window   always        START         the same: it will not get stable           (C')
     any           a marked tuple executed    always        the same      reply with true work less the mark's load
 
 With sliding windows (C) forgets only the oldest window and stays in STABILIZING: there is a snapshot to compare with.
@@ -32,7 +33,7 @@ __all__ = ["INSTANCE_FAMILY", "OperatorInstance"]
 INSTANCE_FAMILY = 44
 START, STABILIZING = "START", "STABILIZING"
 _STATES = (START, STABILIZING)
-_HEAD = "IQQIQB"
+_HEAD = "IQQIQBQ"
 
 
 class OperatorInstance:
@@ -69,6 +70,7 @@ class OperatorInstance:
         self.sent = 0
         self.work = 0
         self._filled = 0
+        self._waited = 0
         self._panes = [self.settings.blank()]
         self._snapshot = np.zeros(self.settings.depth * self.settings.width)
 
@@ -115,17 +117,20 @@ class OperatorInstance:
         costs = self.costs
         counts, sums = costs.matrices
         change = ratio_change(counts.reshape(-1), sums.reshape(-1), self._snapshot, self.settings.stability == "tuples")
-        stable = self.state == STABILIZING and change <= self.settings.tolerance
+        self._waited += 1
+        tired = 0 < self.settings.patience <= self._waited
+        send = self.state == STABILIZING and (change <= self.settings.tolerance or tired)
         if self.settings.windows == "sliding":
             self.state = STABILIZING
             self._panes = [*self._panes, self.settings.blank()][-self.settings.span :]
-        elif stable:
+        elif send:
             self.state = START
             self._panes = [self.settings.blank()]
         else:
             self.state = STABILIZING
-        if not stable:
+        if not send:
             return []
+        self._waited = 0
         self.sent += 1
         return [Learnt(self.number, self.life, self.sent, costs)]
 
@@ -133,7 +138,8 @@ class OperatorInstance:
         """Everything, for a restart: work, windows and the number of matrices sent go on where they were."""
         writer = Writer()
         self.settings.write(writer)
-        writer.numbers(_HEAD, self.number, self.life, self.sent, self._filled, self.work, _STATES.index(self.state))
+        state = _STATES.index(self.state)
+        writer.numbers(_HEAD, self.number, self.life, self.sent, self._filled, self.work, state, self._waited)
         writer.raw(self._snapshot.astype("<f8"))
         writer.numbers("B", len(self._panes))
         for pane in self._panes:
@@ -148,11 +154,12 @@ class OperatorInstance:
             raise UnknownFormatError(f"bytes of family {family}, not an operator instance", "give what to_bytes wrote")
         parameters.finish()
         settings = SchedulerSettings.read(payload)
-        number, life, sent, filled, work, state = payload.numbers(_HEAD)
+        number, life, sent, filled, work, state, waited = payload.numbers(_HEAD)
         if number > 2**16 or life > 2**63 or filled >= settings.window or work >= MASS_LIMIT or state > 1:
             raise DamagedBytesError(f"instance {number} in state {state} with {filled} tuples and a work of {work}")
         instance = cls(number, settings, life=life)
         instance.sent, instance._filled, instance.work, instance.state = sent, filled, work, _STATES[state]
+        instance._waited = waited
         instance._snapshot = read_floats(payload, settings.depth * settings.width)
         (panes,) = payload.numbers("B")
         if not 1 <= panes <= (settings.span if settings.windows == "sliding" else 1):

@@ -20,16 +20,16 @@ WINDOWS = ("jumping", "sliding")
 MEASURES = ("work", "backlog")
 STABILITIES = ("cells", "tuples")
 
-_LAYOUT = "IdddQBIBBI"
+_LAYOUT = "IdddQBIBBII"
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
     """The parameters of OSG. The defaults are ours; `SchedulerSettings.thesis()` has the thesis's.
 
-    Ours differ in three things, each of which the experiment `osg` measures: an instance that was idle is not owed the
-    work that it missed, rarely hit cells do not hold back what is known of the others, and loads are put right more
-    often than costs are learnt anew.
+    Ours differ in four things, each of which the experiment `osg` measures: an instance that was idle is not owed the
+    work that it missed, rarely hit cells do not hold back what is known of the others, nobody waits for ever for
+    costs to be steady, and loads are put right more often than costs are learnt anew.
 
     Parameters
     ----------
@@ -48,7 +48,9 @@ class SchedulerSettings:
         "backlog" is when it will be done with it. That needs the moment of each tuple, and nothing else; it also
         survives an instance that lost its memory, to which "work" would send everything.
     stability
-        Whether each cell counts once ("cells", Equation 7.1) or each tuple in it ("tuples").
+        Whether each cell counts once ("cells", Equation 7.1), or each tuple in it, and new cells not ("tuples").
+    patience
+        After so many windows matrices are sent even if they are not stable; 0: never.
     resync
         Loads are put right by marks and replies whenever matrices come, and after so many tuples in RUN; 0: not then.
     """
@@ -62,6 +64,7 @@ class SchedulerSettings:
     span: int = 4
     measure: str = "backlog"
     stability: str = "tuples"
+    patience: int = 4
     resync: int = 200
 
     @classmethod
@@ -71,7 +74,7 @@ class SchedulerSettings:
         >>> SchedulerSettings.thesis(seed=3).measure
         'work'
         """
-        return cls(**{"measure": "work", "stability": "cells", "resync": 0, **changes})
+        return cls(**{"measure": "work", "stability": "cells", "patience": 0, "resync": 0, **changes})
 
     def __post_init__(self) -> None:
         check_whole("window", self.window, 1, 2**31)
@@ -79,6 +82,7 @@ class SchedulerSettings:
         check_choice("windows", self.windows, WINDOWS)
         check_choice("measure", self.measure, MEASURES)
         check_choice("stability", self.stability, STABILITIES)
+        check_whole("patience", self.patience, 0, 2**31)
         check_whole("resync", self.resync, 0, 2**31)
         check_whole("span", self.span, 1, 64)
         check_whole("seed", self.seed, 0, 2**64 - 1)
@@ -106,16 +110,17 @@ class SchedulerSettings:
     def write(self, writer: Writer) -> None:
         writer.numbers(
             _LAYOUT, self.window, self.tolerance, self.epsilon, self.delta, self.seed, WINDOWS.index(self.windows),
-            self.span, MEASURES.index(self.measure), STABILITIES.index(self.stability), self.resync,
+            self.span, MEASURES.index(self.measure), STABILITIES.index(self.stability), self.patience, self.resync,
         )  # fmt: skip
 
     @classmethod
     def read(cls, reader: Reader) -> SchedulerSettings:
-        window, tolerance, epsilon, delta, seed, windows, span, measure, stability, resync = reader.numbers(_LAYOUT)
+        window, tolerance, epsilon, delta, seed, windows, span, measure, stability, *rest = reader.numbers(_LAYOUT)
         if windows >= len(WINDOWS) or measure >= len(MEASURES) or stability >= len(STABILITIES):
             raise DamagedBytesError(f"windows number {windows}, measure number {measure}, stability {stability}")
+        patience, resync = rest
         names = {"windows": WINDOWS[windows], "measure": MEASURES[measure], "stability": STABILITIES[stability]}
         try:
-            return cls(window, tolerance, epsilon, delta, seed, span=span, resync=resync, **names)
+            return cls(window, tolerance, epsilon, delta, seed, span=span, patience=patience, resync=resync, **names)
         except ParameterError as problem:
             raise DamagedBytesError(f"impossible parameter {problem.problem}") from None
