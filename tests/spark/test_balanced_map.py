@@ -226,11 +226,14 @@ def test_a_folder_keeps_the_newest_and_skips_what_is_damaged(spark: Any, tmp_pat
     assert read is not None
     assert read.pane == 9
     folder.write(12, b"no model")
+    file = tmp_path / "learnt" / "batch-11"
+    file.write_bytes(file.read_bytes()[:-1] + b"?")  # behind Hadoop's back
     read, problems = folder.newest(CostModel.from_bytes)
     assert read is not None
-    assert read.pane == 12
-    assert len(problems) == 1
+    assert read.pane == 11
+    assert len(problems) == 2
     assert "batch 12" in problems[0]
+    assert "batch 11" in problems[1]
     assert not list((tmp_path / "learnt").glob(".draft*"))
     # A model of another size is left out, and said so.
     operator = BalancedMap(lambda row: row, "id", "id long", tasks=2, learnt=tmp_path / "learnt", epsilon=0.1)
@@ -239,6 +242,24 @@ def test_a_folder_keeps_the_newest_and_skips_what_is_damaged(spark: Any, tmp_pat
     assert any("another epsilon" in note for note in operator.reports[0].notes)
     assert any("batch 12" in note for note in operator.reports[0].notes)
     assert operator.reports[0].number == 13
+
+
+def test_a_stream_that_begins_anew_starts_from_what_was_learnt_before(spark: Any, tmp_path: Path) -> None:
+    folder = LearntFolder(spark, tmp_path)
+    for number in range(12):
+        folder.write(number, CostModel(pane=number + 1).to_bytes())
+    folder.begin_anew(11)  # the same life: batch 11 runs again
+    assert folder.numbers() == list(range(2, 12))
+    for _ in range(2):  # a new one, whose first batch also runs twice
+        folder.begin_anew(0)
+        read, problems = folder.newest(CostModel.from_bytes, before=0)
+        assert read is not None
+        assert (read.pane, problems) == (12, [])
+        folder.write(0, CostModel(pane=100).to_bytes())
+        assert folder.numbers() == [0]
+    read, _ = folder.newest(CostModel.from_bytes, before=1)
+    assert read is not None
+    assert read.pane == 100
 
 
 # -- what runs in the workers, without Spark ----------------------------------------------------------------------

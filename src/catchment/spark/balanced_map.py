@@ -292,6 +292,7 @@ class BalancedMap:
         if self._learnt is None:
             return  # what is known may hold this batch already, when it runs again: nothing but time depends on it
         folder = LearntFolder(df.sparkSession, self._learnt)
+        folder.begin_anew(number)
         found, self._notes = folder.newest(CostModel.from_bytes, before=number)
         wanted = CostModel.from_bytes(self._empty)
         if found is not None and found.blank().parameters != wanted.blank().parameters:
