@@ -425,6 +425,8 @@ def test_bad_input_is_refused_and_changes_nothing() -> None:
         scheduler.assign(["a"])
     with pytest.raises(TimeError, match="not finite"):
         scheduler.assign(["a"], now=np.nan)
+    with pytest.raises(TimeError, match="for 3 tuples"):
+        scheduler.assign(["a"] * 3, now=[1.0, 2.0])
     with pytest.raises(InputError, match="instance 2"):
         scheduler.handle(Reply(2, 1, 0.0))
     with pytest.raises(MergeError, match="matrices of"):

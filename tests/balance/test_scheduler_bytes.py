@@ -131,7 +131,7 @@ def test_forgeries_with_a_true_checksum_give_the_error_or_something_that_works(n
     taken = 0
     tracemalloc.start()
     try:
-        for _ in range(2_000):
+        for _ in range(1_000):
             body = bytearray(blob[header.size : -4])
             for _ in range(rng.randint(1, 3)):
                 place = rng.randrange(len(body))

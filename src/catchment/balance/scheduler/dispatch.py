@@ -172,10 +172,13 @@ class Scheduler:
             return np.full(count, -np.inf)
         if now is None:
             raise TimeError("no moments", 'give now=, the moment of each tuple, or use measure="work"')
-        moments = np.array(np.broadcast_to(np.asarray(now, dtype=np.float64), (count,)))
-        if not np.isfinite(moments).all():
-            raise TimeError("a moment that is not finite", "give the moment of each tuple in the unit of the costs")
-        return moments
+        moments = np.asarray(now, dtype=np.float64)
+        if moments.shape not in ((), (count,)) or not np.isfinite(moments).all():
+            raise TimeError(
+                f"moments of shape {moments.shape} for {count} tuples, or not finite",
+                "give the moment of each tuple, or one for all, in the unit of the costs",
+            )
+        return np.full(count, moments)
 
     def handle(self, message: Learnt | Reply, now: float | None = None) -> None:
         """Take in what an instance sent; `now` is when it came, for the measure "backlog"."""
@@ -264,7 +267,7 @@ class Scheduler:
         blank = settings.blank().parameters
         for place in range(instances):
             known, replied, life, number = payload.numbers("BBqQ")
-            if known > 1 or replied > 1 or life < -1 or (life >= 0) != known:
+            if known > 1 or replied > 1 or life < -1 or (life >= 0) != known or number > 2**63:
                 raise DamagedBytesError(f"instance {place} with flags {known} and {replied}, life {life}")
             scheduler._replied[place] = bool(replied)
             scheduler._newest[place] = (life, number)

@@ -155,8 +155,10 @@ class OperatorInstance:
         parameters.finish()
         settings = SchedulerSettings.read(payload)
         number, life, sent, filled, work, state, waited = payload.numbers(_HEAD)
-        if number > 2**16 or life > 2**63 or filled >= settings.window or work >= MASS_LIMIT or state > 1:
-            raise DamagedBytesError(f"instance {number} in state {state} with {filled} tuples and a work of {work}")
+        if number > 2**16 or filled >= settings.window or state > 1:
+            raise DamagedBytesError(f"instance {number} in state {state} with {filled} tuples")
+        if max(life, sent, waited) > 2**63 or work >= MASS_LIMIT:
+            raise DamagedBytesError(f"life {life}, {sent} matrices sent, {waited} windows and a work of {work}")
         instance = cls(number, settings, life=life)
         instance.sent, instance._filled, instance.work, instance.state = sent, filled, work, _STATES[state]
         instance._waited = waited
