@@ -5,12 +5,13 @@ from __future__ import annotations
 from catchment.monitor import heavy_hitters, messages, top_k
 from catchment.monitor.coordinator import Claim, Coordinator
 from catchment.monitor.site import Arrived, Leave, Site
-from catchment.monitor.watch import Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
+from catchment.monitor.watch import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
 
 __all__ = [
     "Arrived",
     "Claim",
     "Coordinator",
+    "Distinct",
     "Frequency",
     "InnerProduct",
     "Leave",
