@@ -21,7 +21,7 @@ new the cut is. A site that was lost is in the claim with what it flushed last, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,9 @@ from numpy.typing import NDArray
 from catchment.answer import Answer
 from catchment.errors import BytesError, DamagedBytesError, NameNotFoundError, ParameterError
 from catchment.monitor.machine import COORDINATOR, Action, Persist, Purpose, Received, Send, Tick
-from catchment.monitor.messages import Flush, Order, Report
-from catchment.monitor.packing import LARGEST, pack_cells
+from catchment.monitor.messages import Order, Report
+from catchment.monitor.packing import LARGEST
+from catchment.monitor.peer import Ledger, Peer
 from catchment.monitor.planner import Past
 from catchment.monitor.rules.base import Ask, Collect, Decision, Hold, Keep, SiteView, Steersman, Terms
 from catchment.monitor.site import NEVER, WANT_FLUSH, WANT_STATISTIC
@@ -39,7 +40,6 @@ from catchment.monitor.traffic import Traffic
 from catchment.monitor.vectors import read_change
 from catchment.monitor.watch import Watch
 from catchment.monitor.wire import read_frame, write_frame
-from catchment.sketch.codec import Reader, Writer, open_envelope, seal_envelope
 
 __all__ = ["Claim", "Coordinator"]
 
@@ -47,9 +47,6 @@ I64 = NDArray[np.int64]
 
 COLLECTING, ASKING, HOLDING = "collecting", "asking", "holding"
 EPOCH = "epoch"
-_FAMILY = 27
-LONGEST_LOG = 64
-"""So many flushes of a site are made durable one by one before all of its vector is again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,38 +164,6 @@ class Coordinator:
         return self._queries[query].rule_name
 
 
-@dataclass(slots=True)
-class _Peer:
-    """What the coordinator knows of a site, and what it wants it to know."""
-
-    contribution: I64
-    start: I64  # the contribution when the round began
-    ahead: I64 | None = None  # what of it is parts of flushes, beyond its vector at `flushed`
-    incarnation: int = 0
-    seq: int = 0
-    stored: tuple[int, int] = (0, 0)  # life and number of the last flush
-    flushed: tuple[int, int] = (0, 0)  # position and time of the last that was not in part
-    cut: tuple[int, int] = (0, 0)
-    seen: int = 0
-    alive: bool = True
-    left: bool = False
-    fell: bool = False  # it has had events of negative weight
-    # The order, the register for this site.
-    want: int = 0
-    terms: Terms = field(default_factory=Terms)
-    order: int = 0
-    acked: int = 0
-    needed: int = 0
-    speak: bool = False
-    answer_at: int = NEVER
-    zone_in: int = 0
-    said: int = -(1 << 60)
-    # What is durable: the contribution as it was once, in so many bytes, and the flushes since, with theirs.
-    whole_bytes: int = 0
-    log_bytes: int = 0
-    log: int = 0
-
-
 class _Query:
     """The coordinator's part in one query."""
 
@@ -206,11 +171,11 @@ class _Query:
         self._owner, self._watch = owner, watch
         self._vector = watch.new_vector()
         shape = self._vector.shape
-        self._peers = {site: _Peer(np.zeros(shape, np.int64), np.zeros(shape, np.int64)) for site in sites}
+        self._peers = {site: Peer(np.zeros(shape, np.int64), np.zeros(shape, np.int64)) for site in sites}
         self._views = {site: SiteView() for site in sites}
-        for site in sites:
-            if self._blob_name(site) in blobs:
-                self._read(site, blobs)
+        self._ledger = Ledger(watch, self._vector)
+        for site, peer in self._peers.items():
+            self._ledger.read(site, peer, blobs)
         self._total = np.zeros(self._vector.shape, dtype=np.int64)
         for peer in self._peers.values():
             self._total += peer.contribution
@@ -272,14 +237,14 @@ class _Query:
             peer.cut = report.position, report.time
         if report.leaving and current:
             peer.left = True
-            actions.append(self._kept_whole(site, peer))
+            actions.append(self._ledger.whole(site, peer))
             self._collect(self._alive())
         elif back or ((reborn or unasked or not current) and not awaited):
             self._collect(self._alive())
         self._go_on()
         return actions
 
-    def _check(self, site: str, peer: _Peer, report: Report) -> None:
+    def _check(self, site: str, peer: Peer, report: Report) -> None:
         """Refuse what no site of ours says, before anything is changed by it."""
         if report.statistic and self._rule is not None and not self._rule.fits(report.statistic):
             raise DamagedBytesError(f"a statistic of {site!r} that is none of this rule's")
@@ -297,7 +262,7 @@ class _Query:
         if float(np.abs(sums.astype(np.float64)).max(initial=0.0)) >= LARGEST:
             raise DamagedBytesError(f"counts of {site!r} beyond {LARGEST}")
 
-    def _keep(self, site: str, peer: _Peer, report: Report) -> list[Action]:
+    def _keep(self, site: str, peer: Peer, report: Report) -> list[Action]:
         """Add a flush up, if it fits what is stored, and make it durable before anything else is said."""
         flush = report.flush
         if flush is None or (report.incarnation, report.number) <= peer.stored:
@@ -309,13 +274,11 @@ class _Query:
             change = change - peer.contribution
         position, time = report.position - flush.behind, report.time - flush.older
         size = len(flush.cells) + len(flush.updates)
-        peer.contribution += change
+        peer.add(change, partial=bool(flush.partial))
         if flush.partial:
-            peer.ahead = change if peer.ahead is None else peer.ahead + change
             self._parts += 1
             self._part_bytes += size
         else:
-            peer.ahead = None
             self._events += max(position - peer.flushed[0], 0)
             self._flushes += 1
             self._flush_bytes += size
@@ -327,7 +290,7 @@ class _Query:
         peer.stored = report.incarnation, report.number
         if self._rule is not None and self._rule.pushes:
             self._rule.flushed(self._total, size, grows=self._grows)
-        return [self._kept_change(site, peer, flush)]
+        return [self._ledger.change(site, peer, flush)]
 
     # -- what to do -------------------------------------------------------------------------------------------
 
@@ -473,7 +436,7 @@ class _Query:
             self._collect(self._alive())
             self._go_on()
 
-    def _lose(self, peer: _Peer) -> None:
+    def _lose(self, peer: Peer) -> None:
         """Go on without it, with its vector as it was at the last flush of all of it."""
         peer.alive = False
         if peer.ahead is not None:
@@ -487,7 +450,7 @@ class _Query:
         times += [self._due(peer) for peer in self._peers.values()]
         return min(times, default=NEVER)
 
-    def _due(self, peer: _Peer) -> int:
+    def _due(self, peer: Peer) -> int:
         if peer.speak:
             return peer.said
         again = peer.said + self._owner._resend if peer.alive and peer.acked < peer.needed else NEVER
@@ -502,7 +465,7 @@ class _Query:
                 actions.append(self._word(site, peer, now))
         return actions
 
-    def _word(self, site: str, peer: _Peer, now: int) -> Send:
+    def _word(self, site: str, peer: Peer, now: int) -> Send:
         again = not peer.speak and peer.acked < peer.needed and now < peer.answer_at
         view = self._views[site]
         terms = peer.terms if view.confirmed < view.step else Terms()
@@ -528,95 +491,3 @@ class _Query:
         purpose = Purpose.RESEND if again else Purpose.DATA if zone else Purpose.CONTROL
         self._owner.traffic.add(purpose, len(frame))
         return Send(site, frame, purpose)
-
-    # -- the disk ---------------------------------------------------------------------------------------------
-
-    def _blob_name(self, site: str) -> str:
-        return f"{self._watch.number}.whole.{site}"
-
-    def _entry_name(self, site: str, entry: int) -> str:
-        return f"{self._watch.number}.{entry}.{site}"
-
-    def _kept_whole(self, site: str, peer: _Peer) -> Persist:
-        writer = Writer()
-        writer.numbers("QQQq", *peer.stored, *peer.flushed)
-        writer.numbers("BBB", peer.left, peer.fell, peer.ahead is not None)
-        writer.raw(pack_cells(peer.contribution))
-        if peer.ahead is not None:
-            writer.raw(pack_cells(peer.ahead))
-        blob = self._sealed(writer)
-        peer.whole_bytes, peer.log_bytes, peer.log = len(blob), 0, 0
-        return Persist(self._blob_name(site), blob)
-
-    def _kept_change(self, site: str, peer: _Peer, flush: Flush) -> Persist:
-        """A flush as it came, beside the contribution that it builds upon; all of it anew when that costs no more.
-
-        Entries are numbered from 0 after each whole contribution, so that old ones are written over. One that is left
-        from before builds upon a flush that is not the last any more, and is not read.
-        """
-        if flush.whole or peer.log_bytes > peer.whole_bytes or peer.log >= LONGEST_LOG:
-            return self._kept_whole(site, peer)
-        writer = Writer()
-        writer.numbers("QQQq", *peer.stored, *peer.flushed)
-        writer.numbers("BBI", peer.fell, flush.partial, len(flush.cells))
-        writer.raw(flush.cells)
-        writer.raw(flush.updates)
-        blob = self._sealed(writer)
-        name = self._entry_name(site, peer.log)
-        peer.log_bytes += len(blob)
-        peer.log += 1
-        return Persist(name, blob)
-
-    def _sealed(self, writer: Writer) -> bytes:
-        """With what is watched in it: a contribution to something else must not be taken for one."""
-        return seal_envelope(_FAMILY, self._watch.fingerprint.to_bytes(4, "little"), writer.getvalue())
-
-    def _opened(self, blob: bytes) -> Reader | None:
-        family, watch, reader = open_envelope(blob)
-        if family != _FAMILY or bytes(watch.raw(watch.left)) != self._watch.fingerprint.to_bytes(4, "little"):
-            return None
-        return reader
-
-    def _read(self, site: str, blobs: dict[str, bytes]) -> None:
-        blob = blobs[self._blob_name(site)]
-        reader = self._opened(blob)
-        if reader is None:
-            return
-        peer = self._peers[site]
-        life, number, position, time = reader.numbers("QQQq")
-        peer.stored, peer.flushed = (life, number), (position, time)
-        peer.incarnation = life
-        peer.left, peer.fell, ahead = map(bool, reader.numbers("BBB"))
-        peer.contribution = _cells(reader, self._vector.shape)
-        peer.ahead = _cells(reader, self._vector.shape) if ahead else None
-        reader.finish()
-        peer.whole_bytes = len(blob)
-        while (blob := blobs.get(self._entry_name(site, peer.log), b"")) and self._read_change(peer, blob):
-            peer.log_bytes += len(blob)
-            peer.log += 1
-        peer.cut = peer.flushed
-
-    def _read_change(self, peer: _Peer, blob: bytes) -> bool:
-        """Add what an entry says, if it builds upon what is there."""
-        reader = self._opened(blob)
-        if reader is None:
-            return False
-        life, number, position, time = reader.numbers("QQQq")
-        if (life, number - 1) != peer.stored:
-            return False
-        fell, partial, size = reader.numbers("BBI")
-        peer.fell = bool(fell)
-        cells, updates = bytes(reader.raw(size)), bytes(reader.raw(reader.left))
-        change = read_change(self._vector, cells, updates)
-        peer.contribution += change
-        peer.stored, peer.flushed = (life, number), (position, time)
-        if partial:
-            peer.ahead = change if peer.ahead is None else peer.ahead + change
-        else:
-            peer.ahead = None
-        return True
-
-
-def _cells(reader: Reader, shape: tuple[int, int]) -> I64:
-    found: I64 = reader.integers(shape[0] * shape[1], np.int64, low=-(2**62), high=2**62).reshape(shape)
-    return found
