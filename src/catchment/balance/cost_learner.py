@@ -20,7 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import DamagedBytesError, ParameterError, UnknownFormatError, WeightError
-from catchment.kernel.cost_learning import LEARNER_SIZE, NEXT_EARLY, NOTHING, PHASE, PUBLISHED, SEEN, STABLE, learn_batch
+from catchment.kernel.cost_learning import (
+    LEARNER_SIZE,
+    NEXT_EARLY,
+    NOTHING,
+    PHASE,
+    PUBLISHED,
+    SEEN,
+    STABLE,
+    learn_batch,
+)
 from catchment.sketch.checks import as_integers, check_fraction, check_mass, check_whole
 from catchment.sketch.codec import Reader, Writer, open_envelope, seal_envelope
 from catchment.sketch.keys import hash_keys
