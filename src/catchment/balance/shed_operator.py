@@ -56,6 +56,11 @@ class ShedOperator:
         self._finished = -math.inf
 
     @property
+    def waits(self) -> tuple[float, float]:
+        """The sum of the waits of what was executed, and their number, older ones faded."""
+        return float(self._sums[0]), float(self._sums[1])
+
+    @property
     def count(self) -> int:
         """How many tuples were executed."""
         return self._executed

@@ -238,6 +238,39 @@ class LoadShedder:
         number, until = int(self._state[places.NUMBER]), float(self._state[places.ANCHOR])
         return Decision(kept, waits, Request(number, until) if carrier >= 0 else None, carrier)
 
+    def queued(self, keys: Any, arrived: Any, *, free: int, share: float = 1.0) -> Decision:
+        """A micro-batch: what has come already and waits, in this order, for an operator that will be free at `free`.
+
+        Nothing that was let through before is left then, so that `free` is all that there is to know of the backlog: no
+        request is needed. `share` multiplies costs: with four servers that take turns, a quarter.
+        """
+        hashes, _ = hash_keys(keys)
+        times = as_integers("arrived", arrived, hashes.size)
+        if times.size and (int(times.max()) > free or free > _FURTHEST):
+            raise TimeError(f"arrivals up to {times.max()} of a batch that starts at {free}", "give microseconds")
+        rules = self._rules.copy()
+        rules[places.MARGIN] *= share
+        rules[places.ASK_EVERY] = 0
+        self._state[places.BUSY] = free
+        kept, waits = np.empty(hashes.size, dtype=np.bool_), np.empty(hashes.size)
+        costs = self._costs
+        offer_batch(
+            self._state, rules, costs._counts._cells, costs._sums, costs._counts._rows, self._mean, hashes, times, kept,
+            waits,
+        )  # fmt: skip
+        self._state[places.OPEN] = 0.0
+        return Decision(kept, waits, None, -1)
+
+    def assume(self, cost: int) -> None:
+        """Before anything is learnt: take each tuple to cost so much."""
+        if self.state == STATES[0]:
+            self._mean = float(check_whole("cost", cost, 0, _LONGEST))
+            self._state[places.MODE] = places.RUN
+
+    def measured(self, waited: float, served: float) -> None:
+        """The waits of all that was let through, when all of it is executed: what the estimates are replaced by."""
+        self._state[places.WAITED], self._state[places.SERVED] = waited, served
+
     def hear(self, news: Learnt | Reply) -> None:
         """What the operator tells. The reply to an older request is no news, nor is one that was heard before."""
         if isinstance(news, Reply):

@@ -54,6 +54,7 @@ __all__ = [
     "UNASKED",
     "WAITED",
     "WAITED_THEN",
+    "deal",
     "fade_sums",
     "hear_costs",
     "offer",
@@ -182,6 +183,21 @@ def offer_batch(
         if answer == 2:
             carrier = i
     return carrier
+
+
+@kernel
+def deal(costs: F64, kept: NDArray[np.bool_], lanes: int, out: NDArray[np.int32]) -> None:
+    """Each kept tuple to the lane that has the least to do so far, in order; -1 for the others."""
+    loads = np.zeros(lanes)
+    for i in range(costs.size):
+        out[i] = -1
+        if kept[i]:
+            lane = 0
+            for other in range(1, lanes):
+                if loads[other] < loads[lane]:
+                    lane = other
+            loads[lane] += costs[i]
+            out[i] = lane
 
 
 @kernel

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from catchment.balance.shedder import shed_rules
 from catchment.errors import ParameterError
-from catchment.kernel.hashing import column_draws
+from catchment.kernel.hashing import column_draws, draws
 from catchment.kernel.shedding import EVERYTHING, FULL_KNOWLEDGE, LEARNT, RANDOM, STRAW_MAN, simulate_shedding
 from catchment.sketch.checks import check_fraction, check_whole
 from catchment.sketch.keys import hash_keys
@@ -123,6 +123,6 @@ def simulate(
     simulate_shedding(
         policy, hashes, work.costs_on(0), work.arrivals, column_draws(seed, depth), width, shed_rules(target, **rules),
         window, tolerance, check_whole("first", first, 0, 2**31), float(latency),
-        float(work.costs.mean()) if guess is None else float(guess), drop_share, np.uint64(seed), waits, told,
+        float(work.costs.mean()) if guess is None else float(guess), drop_share, draws(seed, 1)[0], waits, told,
     )  # fmt: skip
     return ShedRun(waits, int(told[0]), int(told[1]))

@@ -1,0 +1,445 @@
+"""Load shedding on Spark: an expensive row-by-row operator that keeps up with its stream by dropping what comes too late.
+
+    flow = shed(
+        events, enrich, schema="id bigint, score double", arrival="at", cost_key="kind", target="2 seconds"
+    )
+    query = flow.start(lambda rows, batch: rows.write.mode("append").parquet(out), checkpoint=place)
+    print(flow.report())
+
+**Queueing time in micro-batches.** A row waits from its arrival (a column that the source fills: Kafka's `timestamp`,
+the collector's clock) to the moment when the operator is called for it. It waits until the batch before is through, until
+the batch has started, and for the rows ahead of it. At the start of a batch the first two are known, and since nothing
+from earlier batches is left, the estimated backlog of LAS begins there anew: what remains to be estimated is the cost
+of the rows ahead. A row that would start later than the target allows is shed before the operator sees it.
+
+**What comes back.** Each call of the operator is measured in its task; costs and starts come back as columns of the
+result, so only those of successful attempts count. From them the driver learns the cost by key (`CostLearner`), how long
+a batch takes to start, and how much longer a lane takes than the sum of its costs.
+
+**Exactly once.** What was learnt is in files beside the checkpoint, one for each batch, and so is each decision
+(`shed_state`): after a crash the batch is shed as it was, and counted once. Sinks see each batch's number, as in any
+`foreachBatch`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from catchment.balance.cost_learner import CostLearner
+from catchment.balance.shed_operator import ShedOperator
+from catchment.balance.shed_record import ShedRecord
+from catchment.balance.shedder import ABSOLUTE, LoadShedder
+from catchment.errors import ParameterError
+from catchment.kernel.checksum import crc32c
+from catchment.kernel.shedding import deal
+from catchment.sketch.checks import check_whole
+from catchment.sketch.keys import KeyBatch
+from catchment.spark.shed_state import BatchReport, ShedState, StateFolder
+from catchment.spark.shed_tasks import LANE, MADE, METER, ORDER, ROW, Mark, Meter
+from catchment.window.durations import microseconds
+
+__all__ = ["ShedStream", "shed"]
+
+I64 = NDArray[np.int64]
+Sink = Callable[[DataFrame, int], None]
+
+_KEY, _ARRIVAL = "_shed_key", "_shed_arrival"
+_OWN = (ROW, LANE, ORDER, MADE, *METER, _KEY, _ARRIVAL)
+_NEWEST_SHARE = 0.5  # how much the newest batch counts in what is known of all: batches are few and change quickly
+
+
+def shed(
+    df: DataFrame,
+    function: Callable[[dict[str, Any]], dict[str, Any] | None],
+    *,
+    schema: str | StructType,
+    arrival: str,
+    cost_key: str,
+    target: str | None,
+    constraint: str = ABSOLUTE,
+    memory: int | None = 1000,
+    lanes: int | None = None,
+    expected_cost: str | None = None,
+    tick: str = "1 second",
+    window: int = 1024,
+    epsilon: float = 0.05,
+    delta: float = 0.1,
+    seed: int = 0,
+) -> ShedStream:
+    """An expensive operator over a stream, kept within a queueing time by shedding rows; `start` starts it.
+
+    Parameters
+    ----------
+    df
+        The events: a streaming DataFrame.
+    function
+        The operator: a row as a dict in, a dict with the columns of `schema` out, or None for no result. It runs in
+        Python workers, and may block.
+    schema
+        The columns of the result.
+    arrival
+        The column with the time at which a row came: a timestamp, on a clock that the cluster shares. A row without
+        one counts as just come.
+    cost_key
+        The column that drives the cost: strings, binary or integers. Rows without one are a kind of their own.
+    target
+        The queueing time that is allowed, "2 seconds". It cannot be below what a micro-batch takes to start. None sheds
+        nothing, and measures everything.
+    constraint, memory
+        "absolute": each row. "average": the mean over about the last `memory` rows, None for all since the start.
+    lanes
+        How many rows are worked on at once: the number of tasks, by default the cluster's parallelism.
+    expected_cost
+        What a row is taken to cost until the first batch has been measured. Without it nothing of that batch is shed.
+    tick
+        The unit of time of `record`, which knows what was dropped by arrival.
+    window, epsilon, delta, seed
+        Of the `CostLearner`.
+
+    Raises
+    ------
+    ParameterError
+        for columns that are not there or of another type, and for a DataFrame that is not a stream.
+    """
+    if not df.isStreaming:
+        raise ParameterError("a DataFrame that is not a stream", "give one of spark.readStream: a batch has no queue")
+    _check_column(df, "arrival", arrival, (TimestampType, TimestampNTZType))
+    _check_column(df, "cost_key", cost_key, None)
+    taken = sorted(set(df.columns) & set(_OWN))
+    if taken:
+        raise ParameterError(f"a column named {taken[0]}", "rename it: names that begin with _shed_ are taken")
+    if lanes is None:
+        lanes = df.sparkSession.sparkContext.defaultParallelism
+    allowed = None if target is None else microseconds("target", target)
+    rules: dict[str, Any] = {"constraint": constraint, "memory": memory, "ask_every": 0}
+    shedder = LoadShedder(allowed or 0, epsilon=epsilon, delta=delta, seed=seed, **rules)
+    if expected_cost is not None:
+        shedder.assume(microseconds("expected_cost", expected_cost))
+    learner = CostLearner(window=window, epsilon=epsilon, delta=delta, seed=seed)
+    state = ShedState(shedder, ShedOperator(learner, memory=memory), ShedRecord())
+    output = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    return ShedStream(
+        df, function, output, arrival, cost_key, allowed is not None, check_whole("lanes", lanes, 1, 10_000),
+        microseconds("tick", tick), state,
+    )  # fmt: skip
+
+
+def _check_column(df: DataFrame, name: str, column: str, kinds: tuple[type[DataType], ...] | None) -> None:
+    if column not in df.columns:
+        raise ParameterError(f"{name}={column!r}", f"there are {', '.join(df.columns)}")
+    kind = df.schema[column].dataType
+    if kinds is not None and not isinstance(kind, kinds):
+        raise ParameterError(f"{name}={column!r} is of type {kind.simpleString()}", "give a column of timestamps")
+    if kinds is None and kind.simpleString() not in ("string", "binary", "tinyint", "smallint", "int", "bigint"):
+        raise ParameterError(
+            f"{name}={column!r} is of type {kind.simpleString()}", "give strings, binary or integers, or cast"
+        )
+
+
+class ShedStream:
+    """A stream behind a shedder; made by `shed`."""
+
+    def __init__(
+        self,
+        df: DataFrame,
+        function: Callable[[dict[str, Any]], dict[str, Any] | None],
+        output: StructType,
+        arrival: str,
+        cost_key: str,
+        sheds: bool,
+        lanes: int,
+        tick: int,
+        state: ShedState,
+    ) -> None:
+        self._df, self._function, self._output = df, function, output
+        self._arrival, self._cost_key, self._sheds, self._lanes, self._tick = arrival, cost_key, sheds, lanes, tick
+        self._state = state
+        self._fresh = state.to_bytes()
+        self._files: StateFolder | None = None
+
+    # -- running ----------------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        sink: Sink,
+        *,
+        checkpoint: str | Path,
+        dropped: Sink | None = None,
+        folder: str | Path | None = None,
+        **trigger: Any,
+    ) -> StreamingQuery:
+        """Start the query.
+
+        Parameters
+        ----------
+        sink
+            Called with the results of each batch and its number.
+        checkpoint
+            Spark's, for the source's offsets.
+        dropped
+            Called with the rows that were shed, as they came, and the batch's number: a side output.
+        folder
+            Where to keep what is learnt: a local or mounted folder; `shedding` in the checkpoint, if it is not given.
+        trigger
+            As in `DataStreamWriter.trigger`: `processingTime="1 second"` or `availableNow=True`.
+        """
+        place = str(checkpoint if folder is None else folder)
+        if "://" in place:
+            raise ParameterError(f"a folder at {place}", "give folder=, a path that the driver can write to")
+        self._files = StateFolder(Path(place) / "shedding" if folder is None else Path(place))
+        writer = self._df.writeStream.foreachBatch(lambda batch, number: self.process(batch, number, sink, dropped))
+        writer = writer.option("checkpointLocation", str(checkpoint))
+        return (writer.trigger(**trigger) if trigger else writer).start()
+
+    def process(self, batch: DataFrame, number: int, sink: Sink, dropped: Sink | None = None) -> None:
+        """One micro-batch: what `start` calls, for who has a `foreachBatch` of their own."""
+        begun = time.perf_counter()
+        self._resume(number)
+        arrived = sql.coalesce(sql.unix_micros(sql.col(self._arrival).cast("timestamp")), sql.lit(-1))
+        rows = batch.withColumn(ROW, sql.monotonically_increasing_id()).persist()
+        try:
+            seen = rows.select(
+                ROW, arrived.alias(_ARRIVAL), sql.xxhash64(self._hashed(batch)).alias(_KEY)
+            ).toArrow()  # fmt: skip
+            table = _Rows(seen)
+            if not table.size:
+                return
+            decided, lanes, waits, price = self._decide(table, number)
+            overhead = time.perf_counter() - begun
+            fields = [*rows.schema.fields, StructField(LANE, IntegerType()), StructField(ORDER, LongType())]
+            mark = Mark(table.rows, lanes, to_arrow_schema(StructType(fields), timezone="UTC"))
+            marked = rows.mapInArrow(mark, StructType(fields))
+            kept = marked.where(sql.col(LANE) >= 0).repartitionById(self._lanes, sql.col(LANE))
+            meter = StructType(
+                [
+                    *self._output.fields,
+                    StructField(MADE, BooleanType()),
+                    *(StructField(name, LongType()) for name in METER),
+                ]
+            )
+            results = (
+                kept.sortWithinPartitions(ORDER)
+                .mapInArrow(Meter(self._function, to_arrow_schema(meter, timezone="UTC")), meter)
+                .persist()
+            )
+            try:
+                measured = results.select(*METER).toArrow()
+                sink(results.where(MADE).select(*(_named(field.name) for field in self._output)), number)
+                if dropped is not None:
+                    dropped(marked.where(sql.col(LANE) < 0).select(*map(_named, batch.columns)), number)
+                learning = time.perf_counter()
+                report = self._learn(table, lanes, waits, price, measured, decided, number)
+                ended = time.perf_counter()
+                seconds, spent = ended - begun, overhead + ended - learning
+                self._state.reports.append(BatchReport(**report, seconds=seconds, overhead=spent))
+                self._save(number)
+            finally:
+                results.unpersist()
+        finally:
+            rows.unpersist()
+
+    def _hashed(self, batch: DataFrame) -> Column:
+        """The key as it is hashed: integers of any width as 64 bits."""
+        kind = batch.schema[self._cost_key].dataType
+        column = _named(self._cost_key)
+        return column.cast("bigint") if isinstance(kind, ByteType | ShortType | IntegerType) else column
+
+    def _resume(self, number: int) -> None:
+        """Be where batch `number` finds everything that was learnt before it, and no more."""
+        if self._files is None or self._state.batch == number - 1 >= 0:
+            return
+        target = self._state.shedder
+        state = self._files.load(number) or ShedState.from_bytes(self._fresh)
+        # The target may change between runs; what was learnt stays.
+        state.shedder.ask_for(target)
+        self._state = state
+
+    def _save(self, number: int) -> None:
+        self._state.batch = number
+        if self._files is not None:
+            self._files.save(self._state)
+
+    # -- deciding ---------------------------------------------------------------------------------------------
+
+    def _decide(self, table: _Rows, number: int) -> tuple[int, NDArray[np.int32], NDArray[np.float64], Any]:
+        """When it was decided, the lane of each row or -1, the wait that was expected of it, and its price."""
+        state = self._state
+        before = None if self._files is None else self._files.decided(number, table.fingerprint)
+        now = time.time_ns() // 1000 if before is None else before[0]
+        arrived = np.minimum(np.where(table.arrived < 0, now, table.arrived), now)
+        table.settle(arrived)
+        price = state.shedder.price(table.keys)
+        free = now + int(state.startup)
+        lanes = np.empty(table.size, dtype=np.int32)
+        decision = state.shedder.queued(
+            table.keys, table.waiting, free=max(free, now), share=state.stretch / self._lanes
+        )  # fmt: skip
+        kept = decision.kept if self._sheds else np.ones(table.size, dtype=np.bool_)
+        deal(price, kept, self._lanes, lanes)
+        if before is not None and before[1].size == table.size:
+            lanes = before[1]
+        elif self._files is not None:
+            self._files.decide(number, table.fingerprint, now, lanes)
+        return now, lanes, decision.waits, price
+
+    def _learn(
+        self,
+        table: _Rows,
+        lanes: NDArray[np.int32],
+        waits: NDArray[np.float64],
+        price: NDArray[np.float64],
+        measured: pa.Table,
+        decided: int,
+        number: int,
+    ) -> dict[str, Any]:
+        """Take in what the operator measured; what there is to report."""
+        state = self._state
+        done, cost, started = (measured.column(name).to_numpy() for name in METER)
+        ends = np.argsort(started + cost, kind="stable")
+        done, cost, started = done[ends], cost[ends], started[ends]
+        lost = lanes < 0
+        waited = np.maximum(started - table.waiting[done], 0)
+        if done.size:
+            state.startup = _smoothed(state.startup, float(started.min() - decided), number)
+            state.stretch = min(max(_smoothed(state.stretch, _stretch(lanes[done], cost, started), number), 0.5), 4.0)
+            news = state.operator.executed(
+                KeyBatch.of_hashes(table.hashes[done]),
+                cost,
+                waits=waited,
+                finished=np.maximum.accumulate(started + cost),
+            )
+            for one in news:
+                state.shedder.hear(one)
+            state.shedder.measured(*state.operator.waits)
+        if lost.any():
+            state.record.add(KeyBatch.of_hashes(table.hashes[lost]), at=table.waiting[lost] // self._tick)
+        expected = waits[~lost]
+        known = bool(done.size) and not np.isnan(expected).any()
+        return {
+            "batch": number, "rows": table.size, "kept": int(done.size), "dropped": int(lost.sum()),
+            "average_wait": float(waited.mean()) / 1000 if done.size else 0.0,
+            "longest_wait": float(waited.max()) / 1000 if done.size else 0.0,
+            "expected_wait": float(expected.mean()) / 1000 if known else 0.0,
+            "measured_cost": float(cost.mean()) / 1000 if done.size else 0.0,
+            "expected_cost": float(price[done].mean()) / 1000 if done.size else 0.0,
+        }  # fmt: skip
+
+    # -- what is known ----------------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> ShedRecord:
+        """What was dropped, by arrival in ticks and by cost key: sketches of the results are asked through it."""
+        return self._state.record
+
+    @property
+    def shedder(self) -> LoadShedder:
+        """What decides, with the costs that it goes by."""
+        return self._state.shedder
+
+    @property
+    def reports(self) -> list[BatchReport]:
+        """What became of each of the last thousand batches."""
+        return list(self._state.reports)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The last batch, and the sums of all."""
+        last = asdict(self._state.reports[-1]) if self._state.reports else {}
+        return {
+            **last,
+            "dropped_total": self._state.record.events,
+            "kept_total": self._state.operator.count,
+            "startup_seconds": self._state.startup / 1e6,
+            "stretch": self._state.stretch,
+        }
+
+    def report(self, last: int = 20) -> str:
+        """The last batches as text."""
+        state = self._state
+        target = f"{state.shedder.target / 1e6:g} s" if self._sheds else "none"
+        lines = [
+            f"shedding: target {target}, {self._lanes} lanes, {state.operator.count:,} rows kept, "
+            f"{state.record.events:,} dropped",
+            f"a batch takes {state.startup / 1e6:.2f} s to start, a lane {state.stretch:.2f} times its costs",
+            f"{'batch':>6} {'rows':>8} {'kept':>8} {'dropped':>8} {'wait ms':>9} {'longest':>9} {'expected':>9} "
+            f"{'cost ms':>8} {'expected':>9} {'seconds':>8}",
+        ]
+        for one in state.reports[-last:]:
+            lines.append(
+                f"{one.batch:>6} {one.rows:>8,} {one.kept:>8,} {one.dropped:>8,} {one.average_wait:>9.0f} "
+                f"{one.longest_wait:>9.0f} {one.expected_wait:>9.0f} {one.measured_cost:>8.2f} "
+                f"{one.expected_cost:>9.2f} {one.seconds:>8.2f}"
+            )
+        return "\n".join(lines)
+
+
+class _Rows:
+    """The rows of a batch as the driver needs them, oldest first."""
+
+    def __init__(self, table: pa.Table) -> None:
+        rows, arrived, keys = (table.column(name).to_numpy() for name in (ROW, _ARRIVAL, _KEY))
+        order = np.lexsort((rows, arrived))
+        self.rows: I64 = rows[order]
+        self.arrived: I64 = arrived[order]
+        self.hashes: NDArray[np.uint64] = np.ascontiguousarray(keys[order]).view(np.uint64)
+        self.waiting = self.arrived
+
+    @property
+    def size(self) -> int:
+        return int(self.rows.size)
+
+    @property
+    def keys(self) -> KeyBatch:
+        return KeyBatch.of_hashes(self.hashes)
+
+    @property
+    def fingerprint(self) -> int:
+        """Of rows, arrivals and keys: a batch that is run again has the same."""
+        whole = np.concatenate([self.rows, self.arrived, self.hashes.view(np.int64)])
+        return int(crc32c(whole.view(np.uint8))) << 32 | self.size & 0xFFFFFFFF
+
+    def settle(self, arrived: I64) -> None:
+        """Take these for the arrivals: those that were missing are the time of the decision."""
+        self.waiting = arrived
+
+
+def _named(column: str) -> Column:
+    return sql.col(f"`{column.replace('`', '``')}`")
+
+
+def _smoothed(before: float, newest: float, number: int) -> float:
+    return newest if number == 0 else before + _NEWEST_SHARE * (newest - before)
+
+
+def _stretch(lanes: NDArray[np.int32], cost: I64, started: I64) -> float:
+    """How long the lanes took, over the sums of their costs."""
+    ratios = []
+    for lane in np.unique(lanes):
+        mine = lanes == lane
+        span = int((started[mine] + cost[mine]).max() - started[mine].min())
+        ratios.append(span / max(int(cost[mine].sum()), 1))
+    return float(np.median(ratios))
