@@ -36,7 +36,7 @@ SAYS = {
         "LAS": "quite close to 6.4, at times above", "full knowledge": "always within",
         "random": "huge", "straw man": "huge",
     },
-    "8.7 target": {"LAS": "near full knowledge at large targets, drops slightly more", "full knowledge": "at the target"},
+    "8.7 target": {"LAS": "near full knowledge at large targets, drops a little more", "full knowledge": "at it"},
     "8.8 dearest": {"LAS": "consistent; drops more than random"},
     "8.9 distribution": {"LAS": "better with more skew", "random": "invariably bad", "straw man": "invariably bad"},
     "8.10 epsilon": {"LAS": "within the target for epsilon <= 0.1; near 0, dropping much, above"},
@@ -171,13 +171,13 @@ def run(*, quick: bool, progress: Progress) -> Report:
         rows,
         figures(rows),
         [
-            f"{runs} streams each, costs dealt anew and other hash functions in each; the thesis has 100 streams, 50 times.",
-            "As printed, LAS learns nothing until some 2,000 tuples are executed, and until then drops nothing: at 50 % "
-            "under-provisioning and more the queue of that time is never worked off within the stream. The thesis "
-            "assumes that no shedding is needed then.",
-            "The average of the thesis is over all tuples since the start: the calm of phase E is spent in one burst at the "
-            "start of F, and what LAS overdraws there, before it has learnt the new costs, it pays back by dropping until "
-            "the end. `recent` has an average that fades over 4,000, and does neither.",
+            f"{runs} streams each, costs and hash functions drawn anew; the thesis has 100 streams, 50 times.",
+            "As printed, LAS learns nothing until some 2,000 tuples are executed, and until then drops nothing: at 50 "
+            "% of under-provisioning and more, the queue of that time is never worked off within the stream. The "
+            "thesis assumes that no shedding is needed then.",
+            "The average of the thesis is over all tuples since the start: the calm of phase E is spent in one burst "
+            "at the start of F, and what LAS overdraws there, before it knows the new costs, it pays back by dropping "
+            "until the end. `recent` has an average that fades over 4,000, and does neither.",
             "The thesis's real stream (MENTION) is not public.",
         ],
         _chart(rows),

@@ -267,6 +267,12 @@ class LoadShedder:
             self._mean = float(check_whole("cost", cost, 0, _LONGEST))
             self._state[places.MODE] = places.RUN
 
+    def ask_for(self, other: LoadShedder) -> None:
+        """From now on what the other is asked for: its target, its constraint; what was learnt stays."""
+        self._rules = other._rules.copy()
+        if other._costs.parameters != self._costs.parameters:
+            self._take(other.costs)
+
     def measured(self, waited: float, served: float) -> None:
         """The waits of all that was let through, when all of it is executed: what the estimates are replaced by."""
         self._state[places.WAITED], self._state[places.SERVED] = waited, served

@@ -1,20 +1,21 @@
-"""Load shedding on Spark: an expensive row-by-row operator that keeps up with its stream by dropping what comes too late.
+"""Load shedding on Spark: an expensive operator, row by row, that keeps up with its stream by dropping rows.
 
     flow = shed(
-        events, enrich, schema="id bigint, score double", arrival="at", cost_key="kind", target="2 seconds"
+        events, enrich, "kind", schema="id bigint, score double", arrival="at", target="2 seconds",
+        into=lambda rows, batch: rows.write.mode("append").parquet(out), checkpoint=place,
     )
-    query = flow.start(lambda rows, batch: rows.write.mode("append").parquet(out), checkpoint=place)
+    query = flow.start()
     print(flow.report())
 
 **Queueing time in micro-batches.** A row waits from its arrival (a column that the source fills: Kafka's `timestamp`,
-the collector's clock) to the moment when the operator is called for it. It waits until the batch before is through, until
-the batch has started, and for the rows ahead of it. At the start of a batch the first two are known, and since nothing
-from earlier batches is left, the estimated backlog of LAS begins there anew: what remains to be estimated is the cost
-of the rows ahead. A row that would start later than the target allows is shed before the operator sees it.
+the collector's clock) to the moment when the operator is called for it: until the batch before is through, until its
+own has started, and for the rows ahead of it. At the start of a batch the first two are known, and since nothing from
+earlier batches is left, the estimated backlog of LAS begins there anew: what remains to be estimated is the cost of
+the rows ahead. A row that would start later than the target allows is shed before the operator sees it.
 
 **What comes back.** Each call of the operator is measured in its task; costs and starts come back as columns of the
-result, so only those of successful attempts count. From them the driver learns the cost by key (`CostLearner`), how long
-a batch takes to start, and how much longer a lane takes than the sum of its costs.
+result, so only those of successful attempts count. From them the driver learns the cost by key (`CostLearner`), how
+long a batch takes to start, and how much longer a lane takes than the sum of its costs.
 
 **Exactly once.** What was learnt is in files beside the checkpoint, one for each batch, and so is each decision
 (`shed_state`): after a crash the batch is shed as it was, and counted once. Sinks see each batch's number, as in any
@@ -24,7 +25,7 @@ a batch takes to start, and how much longer a lane takes than the sum of its cos
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -58,14 +59,14 @@ from catchment.kernel.checksum import crc32c
 from catchment.kernel.shedding import deal
 from catchment.sketch.checks import check_whole
 from catchment.sketch.keys import KeyBatch
-from catchment.spark.shed_state import BatchReport, ShedState, StateFolder
-from catchment.spark.shed_tasks import LANE, MADE, METER, ORDER, ROW, Mark, Meter
+from catchment.spark.shed_state import ShedReport, ShedState, StateFolder
+from catchment.spark.shed_tasks import LANE, MADE, METER, ORDER, ROW, Mark, Meter, Operator
 from catchment.window.durations import microseconds
 
 __all__ = ["ShedStream", "shed"]
 
 I64 = NDArray[np.int64]
-Sink = Callable[[DataFrame, int], None]
+Write = Callable[[DataFrame, int], None]
 
 _KEY, _ARRIVAL = "_shed_key", "_shed_arrival"
 _OWN = (ROW, LANE, ORDER, MADE, *METER, _KEY, _ARRIVAL)
@@ -74,16 +75,21 @@ _NEWEST_SHARE = 0.5  # how much the newest batch counts in what is known of all:
 
 def shed(
     df: DataFrame,
-    function: Callable[[dict[str, Any]], dict[str, Any] | None],
+    function: Operator,
+    cost_key: str,
     *,
     schema: str | StructType,
     arrival: str,
-    cost_key: str,
     target: str | None,
+    into: Write,
+    checkpoint: str | Path,
+    dropped: Write | None = None,
+    folder: str | Path | None = None,
+    tasks: int | None = None,
     constraint: str = ABSOLUTE,
     memory: int | None = 1000,
-    lanes: int | None = None,
     expected_cost: str | None = None,
+    on_report: Callable[[ShedReport], None] | None = None,
     tick: str = "1 second",
     window: int = 1024,
     epsilon: float = 0.05,
@@ -97,24 +103,35 @@ def shed(
     df
         The events: a streaming DataFrame.
     function
-        The operator: a row as a dict in, a dict with the columns of `schema` out, or None for no result. It runs in
-        Python workers, and may block.
+        The operator: a row as a dict in, a dict with the columns of `schema` out, or a list of them, or None. It runs
+        in Python workers, and may block.
+    cost_key
+        The column that drives the cost: strings, binary or integers. Rows without one are a kind of their own.
     schema
         The columns of the result.
     arrival
         The column with the time at which a row came: a timestamp, on a clock that the cluster shares. A row without
         one counts as just come.
-    cost_key
-        The column that drives the cost: strings, binary or integers. Rows without one are a kind of their own.
     target
         The queueing time that is allowed, "2 seconds". It cannot be below what a micro-batch takes to start. None sheds
         nothing, and measures everything.
+    into
+        Called with the results of each batch and its number.
+    checkpoint
+        Of the query.
+    dropped
+        Called with the rows that were shed, as they came, and the batch's number: a side output.
+    folder
+        Where to keep what is learnt: a local or mounted folder; `shedding` in the checkpoint, if it is not given.
+    tasks
+        How many rows are worked on at once, by default as many as the cluster runs tasks. Rows are dealt to them by
+        estimated cost.
     constraint, memory
         "absolute": each row. "average": the mean over about the last `memory` rows, None for all since the start.
-    lanes
-        How many rows are worked on at once: the number of tasks, by default the cluster's parallelism.
     expected_cost
         What a row is taken to cost until the first batch has been measured. Without it nothing of that batch is shed.
+    on_report
+        Called with the `ShedReport` of each batch.
     tick
         The unit of time of `record`, which knows what was dropped by arrival.
     window, epsilon, delta, seed
@@ -132,8 +149,12 @@ def shed(
     taken = sorted(set(df.columns) & set(_OWN))
     if taken:
         raise ParameterError(f"a column named {taken[0]}", "rename it: names that begin with _shed_ are taken")
-    if lanes is None:
-        lanes = df.sparkSession.sparkContext.defaultParallelism
+    if tasks is None:
+        tasks = df.sparkSession.sparkContext.defaultParallelism
+    place = str(checkpoint if folder is None else folder)
+    if "://" in place:
+        raise ParameterError(f"a folder at {place}", "give folder=, a path that the driver can write to")
+    files = StateFolder(Path(place) / "shedding" if folder is None else Path(place))
     allowed = None if target is None else microseconds("target", target)
     rules: dict[str, Any] = {"constraint": constraint, "memory": memory, "ask_every": 0}
     shedder = LoadShedder(allowed or 0, epsilon=epsilon, delta=delta, seed=seed, **rules)
@@ -142,10 +163,25 @@ def shed(
     learner = CostLearner(window=window, epsilon=epsilon, delta=delta, seed=seed)
     state = ShedState(shedder, ShedOperator(learner, memory=memory), ShedRecord())
     output = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    return ShedStream(
-        df, function, output, arrival, cost_key, allowed is not None, check_whole("lanes", lanes, 1, 10_000),
-        microseconds("tick", tick), state,
-    )  # fmt: skip
+    if not isinstance(output, StructType):
+        raise ParameterError(f"schema={schema!r}", 'give columns, as in "id bigint, score double"')
+    _rehearse(ShedState.from_bytes(state.to_bytes()))
+    flow = ShedStream(df, function, output, cost_key, arrival, files, state)
+    flow._into, flow._dropped, flow._on_report = into, dropped, on_report
+    flow._checkpoint, flow._sheds, flow._tick = str(checkpoint), allowed is not None, microseconds("tick", tick)
+    flow._lanes = check_whole("tasks", tasks, 1, 10_000)
+    return flow
+
+
+def _rehearse(state: ShedState) -> None:
+    """Decide and learn once: kernels are compiled now, and not while the first rows of the stream wait."""
+    keys = KeyBatch.of_hashes(np.arange(2, dtype=np.uint64))
+    decision = state.shedder.queued(keys, [0, 0], free=0)
+    deal(state.shedder.price(keys), decision.kept, 2, np.empty(2, dtype=np.int32))
+    for news in state.operator.executed(keys, [1, 1], waits=[0, 0], finished=[1, 2]):
+        state.shedder.hear(news)
+    state.record.add(keys, at=[1, 2])
+    ShedState.from_bytes(state.to_bytes())
 
 
 def _check_column(df: DataFrame, name: str, column: str, kinds: tuple[type[DataType], ...] | None) -> None:
@@ -163,60 +199,40 @@ def _check_column(df: DataFrame, name: str, column: str, kinds: tuple[type[DataT
 class ShedStream:
     """A stream behind a shedder; made by `shed`."""
 
+    _into: Write
+    _dropped: Write | None
+    _on_report: Callable[[ShedReport], None] | None
+    _checkpoint: str
+    _sheds: bool
+    _tick: int
+    _lanes: int
+
     def __init__(
         self,
         df: DataFrame,
-        function: Callable[[dict[str, Any]], dict[str, Any] | None],
+        function: Operator,
         output: StructType,
-        arrival: str,
         cost_key: str,
-        sheds: bool,
-        lanes: int,
-        tick: int,
+        arrival: str,
+        files: StateFolder,
         state: ShedState,
     ) -> None:
         self._df, self._function, self._output = df, function, output
-        self._arrival, self._cost_key, self._sheds, self._lanes, self._tick = arrival, cost_key, sheds, lanes, tick
-        self._state = state
+        self._cost_key, self._arrival, self._files, self._state = cost_key, arrival, files, state
         self._fresh = state.to_bytes()
-        self._files: StateFolder | None = None
+        self._first = True
 
     # -- running ----------------------------------------------------------------------------------------------
 
-    def start(
-        self,
-        sink: Sink,
-        *,
-        checkpoint: str | Path,
-        dropped: Sink | None = None,
-        folder: str | Path | None = None,
-        **trigger: Any,
-    ) -> StreamingQuery:
-        """Start the query.
-
-        Parameters
-        ----------
-        sink
-            Called with the results of each batch and its number.
-        checkpoint
-            Spark's, for the source's offsets.
-        dropped
-            Called with the rows that were shed, as they came, and the batch's number: a side output.
-        folder
-            Where to keep what is learnt: a local or mounted folder; `shedding` in the checkpoint, if it is not given.
-        trigger
-            As in `DataStreamWriter.trigger`: `processingTime="1 second"` or `availableNow=True`.
-        """
-        place = str(checkpoint if folder is None else folder)
-        if "://" in place:
-            raise ParameterError(f"a folder at {place}", "give folder=, a path that the driver can write to")
-        self._files = StateFolder(Path(place) / "shedding" if folder is None else Path(place))
-        writer = self._df.writeStream.foreachBatch(lambda batch, number: self.process(batch, number, sink, dropped))
-        writer = writer.option("checkpointLocation", str(checkpoint))
+    def start(self, **trigger: Any) -> StreamingQuery:
+        """Start the query; `trigger` as in Spark: `processingTime="1 second"`, `availableNow=True`."""
+        rows = self._df.sparkSession.range(self._lanes).repartition(self._lanes)
+        rows.mapInArrow(_ready, "id bigint").count()  # workers import what they need before the first rows wait
+        writer = self._df.writeStream.foreachBatch(self.process).option("checkpointLocation", self._checkpoint)
         return (writer.trigger(**trigger) if trigger else writer).start()
 
-    def process(self, batch: DataFrame, number: int, sink: Sink, dropped: Sink | None = None) -> None:
-        """One micro-batch: what `start` calls, for who has a `foreachBatch` of their own."""
+    def process(self, batch: DataFrame, number: int) -> None:
+        """One micro-batch: what the query calls, for who has a `foreachBatch` of their own."""
         begun = time.perf_counter()
         self._resume(number)
         arrived = sql.coalesce(sql.unix_micros(sql.col(self._arrival).cast("timestamp")), sql.lit(-1))
@@ -247,16 +263,19 @@ class ShedStream:
                 .persist()
             )
             try:
-                measured = results.select(*METER).toArrow()
-                sink(results.where(MADE).select(*(_named(field.name) for field in self._output)), number)
-                if dropped is not None:
-                    dropped(marked.where(sql.col(LANE) < 0).select(*map(_named, batch.columns)), number)
+                measured = results.where(sql.col(METER[0]).isNotNull()).select(*METER).toArrow()
+                self._into(results.where(MADE).select(*(_named(field.name) for field in self._output)), number)
+                if self._dropped is not None:
+                    self._dropped(marked.where(sql.col(LANE) < 0).select(*map(_named, batch.columns)), number)
                 learning = time.perf_counter()
                 report = self._learn(table, lanes, waits, price, measured, decided, number)
                 ended = time.perf_counter()
                 seconds, spent = ended - begun, overhead + ended - learning
-                self._state.reports.append(BatchReport(**report, seconds=seconds, overhead=spent))
-                self._save(number)
+                self._state.reports.append(ShedReport(**report, seconds=seconds, overhead=spent))
+                self._state.batch = number
+                self._files.save(self._state)
+                if self._on_report is not None:
+                    self._on_report(self._state.reports[-1])
             finally:
                 results.unpersist()
         finally:
@@ -270,25 +289,20 @@ class ShedStream:
 
     def _resume(self, number: int) -> None:
         """Be where batch `number` finds everything that was learnt before it, and no more."""
-        if self._files is None or self._state.batch == number - 1 >= 0:
+        if self._state.batch == number - 1 >= 0:
             return
-        target = self._state.shedder
+        wanted = self._state.shedder
         state = self._files.load(number) or ShedState.from_bytes(self._fresh)
         # The target may change between runs; what was learnt stays.
-        state.shedder.ask_for(target)
+        state.shedder.ask_for(wanted)
         self._state = state
-
-    def _save(self, number: int) -> None:
-        self._state.batch = number
-        if self._files is not None:
-            self._files.save(self._state)
 
     # -- deciding ---------------------------------------------------------------------------------------------
 
     def _decide(self, table: _Rows, number: int) -> tuple[int, NDArray[np.int32], NDArray[np.float64], Any]:
         """When it was decided, the lane of each row or -1, the wait that was expected of it, and its price."""
         state = self._state
-        before = None if self._files is None else self._files.decided(number, table.fingerprint)
+        before = self._files.decided(number, table.fingerprint)
         now = time.time_ns() // 1000 if before is None else before[0]
         arrived = np.minimum(np.where(table.arrived < 0, now, table.arrived), now)
         table.settle(arrived)
@@ -302,7 +316,7 @@ class ShedStream:
         deal(price, kept, self._lanes, lanes)
         if before is not None and before[1].size == table.size:
             lanes = before[1]
-        elif self._files is not None:
+        else:
             self._files.decide(number, table.fingerprint, now, lanes)
         return now, lanes, decision.waits, price
 
@@ -323,9 +337,12 @@ class ShedStream:
         done, cost, started = done[ends], cost[ends], started[ends]
         lost = lanes < 0
         waited = np.maximum(started - table.waiting[done], 0)
+        if not done.size:
+            state.startup *= _NEWEST_SHARE  # nothing was measured; a slow start must not shed everything for ever
+        elif not self._first:
+            state.startup = _smoothed(state.startup, float(started.min() - decided))
+            state.stretch = min(max(_smoothed(state.stretch, _stretch(lanes[done], cost, started)), 0.5), 4.0)
         if done.size:
-            state.startup = _smoothed(state.startup, float(started.min() - decided), number)
-            state.stretch = min(max(_smoothed(state.stretch, _stretch(lanes[done], cost, started), number), 0.5), 4.0)
             news = state.operator.executed(
                 KeyBatch.of_hashes(table.hashes[done]),
                 cost,
@@ -335,6 +352,7 @@ class ShedStream:
             for one in news:
                 state.shedder.hear(one)
             state.shedder.measured(*state.operator.waits)
+            self._first = False  # a first batch waits for workers to start, and tells nothing about others
         if lost.any():
             state.record.add(KeyBatch.of_hashes(table.hashes[lost]), at=table.waiting[lost] // self._tick)
         expected = waits[~lost]
@@ -361,7 +379,7 @@ class ShedStream:
         return self._state.shedder
 
     @property
-    def reports(self) -> list[BatchReport]:
+    def reports(self) -> list[ShedReport]:
         """What became of each of the last thousand batches."""
         return list(self._state.reports)
 
@@ -382,18 +400,18 @@ class ShedStream:
         state = self._state
         target = f"{state.shedder.target / 1e6:g} s" if self._sheds else "none"
         lines = [
-            f"shedding: target {target}, {self._lanes} lanes, {state.operator.count:,} rows kept, "
+            f"shedding: target {target}, {self._lanes} tasks, {state.operator.count:,} rows kept, "
             f"{state.record.events:,} dropped",
-            f"a batch takes {state.startup / 1e6:.2f} s to start, a lane {state.stretch:.2f} times its costs",
+            f"a batch takes {state.startup / 1e6:.2f} s to start, a task {state.stretch:.2f} times its costs",
             f"{'batch':>6} {'rows':>8} {'kept':>8} {'dropped':>8} {'wait ms':>9} {'longest':>9} {'expected':>9} "
             f"{'cost ms':>8} {'expected':>9} {'seconds':>8}",
         ]
-        for one in state.reports[-last:]:
-            lines.append(
-                f"{one.batch:>6} {one.rows:>8,} {one.kept:>8,} {one.dropped:>8,} {one.average_wait:>9.0f} "
-                f"{one.longest_wait:>9.0f} {one.expected_wait:>9.0f} {one.measured_cost:>8.2f} "
-                f"{one.expected_cost:>9.2f} {one.seconds:>8.2f}"
-            )
+        lines += [
+            f"{one.batch:>6} {one.rows:>8,} {one.kept:>8,} {one.dropped:>8,} {one.average_wait:>9.0f} "
+            f"{one.longest_wait:>9.0f} {one.expected_wait:>9.0f} {one.measured_cost:>8.2f} "
+            f"{one.expected_cost:>9.2f} {one.seconds:>8.2f}"
+            for one in state.reports[-last:]
+        ]
         return "\n".join(lines)
 
 
@@ -427,12 +445,16 @@ class _Rows:
         self.waiting = arrived
 
 
+def _ready(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
 def _named(column: str) -> Column:
     return sql.col(f"`{column.replace('`', '``')}`")
 
 
-def _smoothed(before: float, newest: float, number: int) -> float:
-    return newest if number == 0 else before + _NEWEST_SHARE * (newest - before)
+def _smoothed(before: float, newest: float) -> float:
+    return before + _NEWEST_SHARE * (newest - before)
 
 
 def _stretch(lanes: NDArray[np.int32], cost: I64, started: I64) -> float:

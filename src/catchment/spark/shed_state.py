@@ -21,14 +21,14 @@ from catchment.errors import BytesError, DamagedBytesError
 from catchment.kernel.checksum import crc32c
 from catchment.sketch.codec import Reader, Writer
 
-__all__ = ["BatchReport", "ShedState", "StateFolder"]
+__all__ = ["ShedReport", "ShedState", "StateFolder"]
 
 _KEPT_STATES = 3
 _KEPT_REPORTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class BatchReport:
+class ShedReport:
     """What became of one micro-batch. Times are milliseconds; `overhead` is deciding and learning, in seconds."""
 
     batch: int
@@ -54,7 +54,7 @@ class ShedState:
     batch: int = -1
     startup: float = 0.0
     stretch: float = 1.0
-    reports: list[BatchReport] = field(default_factory=list)
+    reports: list[ShedReport] = field(default_factory=list)
 
     def to_bytes(self) -> bytes:
         writer = Writer()
@@ -78,7 +78,7 @@ class ShedState:
         reader.finish()
         return cls(
             LoadShedder.from_bytes(shedder), ShedOperator.from_bytes(operator), ShedRecord.from_bytes(record), batch,
-            startup, stretch, [BatchReport(**report) for report in json.loads(text)],
+            startup, stretch, [ShedReport(**report) for report in json.loads(text)],
         )  # fmt: skip
 
 

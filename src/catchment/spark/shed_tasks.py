@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["LANE", "MADE", "METER", "ORDER", "ROW", "Mark", "Meter"]
+__all__ = ["LANE", "MADE", "METER", "ORDER", "ROW", "Mark", "Meter", "Operator"]
+
+Operator = Callable[[dict[str, Any]], dict[str, Any] | list[dict[str, Any]] | None]
 
 ROW, LANE, ORDER = "_shed_row", "_shed_lane", "_shed_order"
-"""Columns that rows carry on their way: Spark's number of the row, the lane it goes to (-1: shed), its place in time."""
+"""Columns that rows carry on their way: Spark's number of the row, its lane (-1: shed), and its place in time."""
 
 MADE = "_shed_made"
 METER = ("_shed_order_done", "_shed_cost", "_shed_started")
@@ -44,9 +46,9 @@ class Mark:
 
 
 class Meter:
-    """Calls the operator row by row, and measures each call."""
+    """Calls the operator row by row, and measures each call: what it took stands beside the call's first result."""
 
-    def __init__(self, function: Callable[[dict[str, Any]], dict[str, Any] | None], schema: pa.Schema) -> None:
+    def __init__(self, function: Operator, schema: pa.Schema) -> None:
         self._function, self._schema = function, schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -60,10 +62,12 @@ class Meter:
                 clock = time.perf_counter_ns()
                 result = self._function(row)
                 cost = (time.perf_counter_ns() - clock) // 1000
-                for name, value in zip((MADE, *METER), (result is not None, place, cost, started), strict=True):
-                    columns[name].append(value)
+                results = result if isinstance(result, list) else [] if result is None else [result]
+                columns[MADE] += [True] * len(results) or [False]
+                for name, value in zip(METER, (place, cost, started), strict=True):
+                    columns[name] += [value, *[None] * (len(results) - 1)]
                 for name in names:
-                    columns[name].append(None if result is None else result.get(name))
+                    columns[name] += [one.get(name) for one in results] or [None]
             yield pa.RecordBatch.from_arrays(
                 [pa.array(columns[field.name], type=field.type) for field in self._schema], schema=self._schema
             )
