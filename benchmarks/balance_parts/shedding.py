@@ -62,9 +62,9 @@ def figures(*, quick: bool, progress: Progress) -> tuple[list[Row], dict[str, fl
         f"{found['las_average_over_target']:.3f} of its target, in the worst single run "
         f"{found['las_worst_run_over_target']:.3f}; drops are at most {found['las_drops_over_full_knowledge']:.3f} of "
         f"full knowledge's. {found['las_runs_a_minute']:,.0f} runs a minute.",
-        f"LAS on Spark: after the burst rows wait {found['las_spark_recovered_over_target']:.2f} of the target, without "
-        f"shedding {found['las_spark_unshed_over_target']:.2f}; {found['las_spark_dropped_share']:.0%} of all rows "
-        f"were shed; deciding and learning took {found['las_spark_learning_share']:.1%} of the batches' time.",
+        f"LAS on Spark: after the burst rows wait {found['las_spark_recovered_over_target']:.2f} of the target, and "
+        f"without shedding {found['las_spark_unshed_over_target']:.2f}; {found['las_spark_dropped_share']:.0%} of all "
+        f"rows were shed; deciding and learning took {found['las_spark_learning_share']:.1%} of the batches' time.",
     ]
     return rows, found, notes
 
@@ -183,7 +183,7 @@ def through_a_burst(spark: Any, target: float, *, sheds: bool) -> Burst:
         events = spark.readStream.schema(EVENTS).parquet(str(place / "in"))
         flow = shed(
             events, operate, "kind", schema="id bigint, arrived bigint, called bigint", arrival="at",
-            target=f"{int(target * 1000)} ms" if sheds else None, into=into, checkpoint=place / "checkpoint", tasks=TASKS,
+            target=f"{int(target * 1000)} ms" if sheds else None, into=into, checkpoint=place / "offsets", tasks=TASKS,
         )  # fmt: skip
         _write(place / "in", 10**8, list(KINDS), [time.time_ns() // 1000] * len(KINDS))
         query = flow.start()

@@ -65,7 +65,7 @@ class Stage:
 
         stream = self.spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", 1).parquet(str(self.folder / "in"))
         usual: dict[str, Any] = {
-            "schema": "id bigint, kind string", "arrival": "at", "target": "60 seconds", "into": into, "tasks": 2,
+            "schema": "id bigint, kind string", "arrival": "at", "target": "10 minutes", "into": into, "tasks": 2,
             "dropped": dropped, "checkpoint": self.folder / "checkpoint", "expected_cost": "1 ms",
         }  # fmt: skip
         return shed(stream, operate, "kind", **usual | options)
@@ -95,7 +95,7 @@ def test_what_waited_too_long_is_dropped_once_and_the_rest_is_done_once(spark: A
     assert 25_000 < slow < 60_000
     assert 2_000 < quick < 20_000
     text = flow.report()
-    assert "target 60 s, 2 tasks, 40 rows kept, 20 dropped" in text
+    assert "target 600 s, 2 tasks, 40 rows kept, 20 dropped" in text
     assert len(text.splitlines()) == 5
 
     again = stage.flow()
@@ -117,10 +117,10 @@ def test_a_batch_that_runs_again_is_shed_as_it_was_and_counted_once(spark: Any, 
         raise RuntimeError("the sink is full")
 
     with pytest.raises(StreamingQueryException, match="the sink is full"):
-        stage.run(stage.flow(into=failing, target="20 seconds"))
+        stage.run(stage.flow(into=failing, target="10 minutes"))
     assert list((tmp_path / "checkpoint" / "shedding").glob("state-*")) == []
     (decision,) = (tmp_path / "checkpoint" / "shedding").glob("decision-*")
-    # The clock has moved on: decided today, ten seconds' wait would be too long for a target of ten milliseconds.
+    # Decided anew, every row would by now have waited too long for a target of ten milliseconds.
     flow = stage.flow(target="10 ms")
     stage.run(flow)
     assert Counter(stage.results[0]) == expected(range(10))
@@ -136,7 +136,7 @@ def test_a_batch_that_runs_again_is_shed_as_it_was_and_counted_once(spark: Any, 
 def test_answers_about_the_results_hold_for_all_rows(spark: Any, tmp_path: Path) -> None:
     stage = Stage(spark, tmp_path)
     flow = stage.flow()
-    stale, fresh = now() - 900 * SECOND, now()
+    stale, fresh = now() - 2000 * SECOND, now()
     table = pa.concat_tables([rows(0, 40, stale), rows(1000, 24, fresh)])
     flow.process(spark.createDataFrame(table), 0)
     sketch = CountMin(0.001, 0.001)
@@ -151,7 +151,7 @@ def test_answers_about_the_results_hold_for_all_rows(spark: Any, tmp_path: Path)
 
 def test_rows_without_a_time_have_just_come_and_empty_batches_are_nothing(spark: Any, tmp_path: Path) -> None:
     stage = Stage(spark, tmp_path)
-    flow = stage.flow(target="30 seconds")
+    flow = stage.flow(target="10 minutes")
     table = pa.table(
         {"id": [1, 2], "kind": ["quick", None], "at": pa.array([None, None], pa.timestamp("us", tz="UTC"))}
     )
@@ -163,13 +163,15 @@ def test_rows_without_a_time_have_just_come_and_empty_batches_are_nothing(spark:
 
 def test_a_start_that_was_slow_once_does_not_shed_for_ever(spark: Any, tmp_path: Path) -> None:
     stage = Stage(spark, tmp_path)
-    flow = stage.flow(target="30 seconds")
-    flow._state.startup = 100e6
-    for number in range(8):
-        flow.process(spark.createDataFrame(rows(0, 2, now())), number)
+    flow = stage.flow(target="10 minutes")
+    flow.process(spark.createDataFrame(rows(1, 1, now())), 0)
+    flow._state.startup = 2000e6
+    for number in range(1, 8):
+        flow.process(spark.createDataFrame(rows(1, 1, now())), number)
         if stage.results[number]:
             break
-    assert 1 <= number < 8
+    assert 2 <= number < 8
+    assert flow.metrics["dropped_total"] == number - 1
 
 
 @pytest.mark.parametrize(
@@ -190,9 +192,7 @@ def test_what_cannot_work_is_refused_before_anything_starts(
     with pytest.raises(ParameterError, match=complaint):
         Stage(spark, tmp_path).flow(**options)
     with pytest.raises(ParameterError, match="not a stream"):
-        shed(
-            spark.range(3), operate, "id", schema="id bigint", arrival="id", target=None, into=print, checkpoint=tmp_path
-        )  # fmt: skip
+        shed(spark.range(3), operate, "id", schema="id int", arrival="id", target=None, into=print, checkpoint="here")
 
 
 def test_damaged_files_are_named(spark: Any, tmp_path: Path) -> None:
