@@ -129,6 +129,7 @@ class Burst:
     rows: int
     dropped: int
     learning_share: float
+    shortest_batch: float
     report: str
 
 
@@ -203,6 +204,7 @@ def through_a_burst(spark: Any, target: float, *, sheds: bool) -> Burst:
             rows=sum(one.rows for one in reports),
             dropped=sum(one.dropped for one in reports),
             learning_share=sum(one.overhead for one in reports) / sum(one.seconds for one in reports),
+            shortest_batch=min(one.seconds for one in reports),
             report=flow.report(),
         )
     finally:

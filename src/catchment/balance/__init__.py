@@ -1,4 +1,1 @@
-"""Load, balanced and shed by what sketches learn: partitioner (BPART, DKG), scheduler (OSG), shedder (LAS).
-
-Pure machines on arrays: no clock, no sleep, no Spark. Names are imported from their files.
-"""
+"""Balance and shed load by what sketches learn of it. Pure: no clock, no socket, no Spark."""

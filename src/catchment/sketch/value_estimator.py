@@ -162,6 +162,11 @@ class ValueEstimator(Sketch):
         """The number of events, exactly."""
         return self._counts.total()
 
+    @property
+    def matrices(self) -> tuple[I64, I64]:
+        """How often each cell was hit, and the sum of the values it saw: (depth, width) each, to look at only."""
+        return self._counts._cells, self._sums
+
     def _answer(self, value: Any, low: Any, high: Any) -> Answer:
         return Answer(value, low, high, confidence=1 - self.delta, epsilon=self.epsilon)
 

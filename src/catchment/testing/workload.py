@@ -32,8 +32,8 @@ class Phase:
     """A stretch of the stream in which nothing changes.
 
     `provisioning` is what the instances can take over what comes: 1 is just enough, 1.05 five parts of a hundred more
-    than needed, 0.8 too little. It is measured against the costs of the whole stream before any phase changes them, so a
-    `slowdown` (which multiplies every cost) or a `swap` (the most frequent item changes places with the most frequent
+    than needed, 0.8 too little. It is measured against the costs of the whole stream before any phase changes them, so
+    a `slowdown` (which multiplies every cost) or a `swap` (the most frequent item changes places with the most frequent
     of the dearest ones) brings more work at the same rate. `factors` multiply the costs on each instance.
     """
 
@@ -67,7 +67,8 @@ class Workload:
 
     def costs_on(self, instance: int) -> I64:
         """How long each tuple takes on that instance, to the nearest microsecond."""
-        return np.rint(self.costs * self.factors[self.phases, instance]).astype(np.int64)
+        costs: I64 = np.rint(self.costs * self.factors[self.phases, instance]).astype(np.int64)
+        return costs
 
 
 def cost_values(count: int, cheapest: int, dearest: int, *, spacing: str = "linear") -> I64:
@@ -103,8 +104,12 @@ def make_workload(
 
     Parameters
     ----------
-    tuples, provisioning
-        The length of the stream and its load; `phases`, where given, say both instead.
+    tuples, provisioning, phases
+        The length of the stream and its load, or the phases, which say both.
+    seed
+        Chooses everything that is drawn.
+    items, instances
+        How many different items there are, and on how many instances of the operator the load is measured.
     skew
         The i-th item has probability proportional to i^-skew; 0 is uniform. `DISTRIBUTIONS` has the thesis's by name.
     values, cheapest, dearest, spacing
@@ -115,7 +120,7 @@ def make_workload(
     Examples
     --------
     >>> work = make_workload(1000, seed=1, instances=5, provisioning=1.05)
-    >>> len(work), round(work.arrivals[-1] / 999 * 5 / work.mean_cost, 2)
+    >>> len(work), round(float(work.arrivals[-1]) / 999 * 5 / work.mean_cost, 2)
     (1000, 1.05)
     """
     spans = tuple(phases) or (Phase(tuples, provisioning),)

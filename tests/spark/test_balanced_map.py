@@ -1,0 +1,335 @@
+"""balanced_map: the same rows as any map, tasks that end together, what was learnt kept over restarts and crashes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from catchment.balance.scheduler import CostModel
+from catchment.errors import InputError, ParameterError
+from catchment.sketch.value_estimator import ValueEstimator
+from catchment.spark.balanced_map import BalancedMap, balanced_map
+from catchment.spark.balanced_report import BatchReport
+from catchment.spark.balanced_tasks import COSTS, COSTS_TYPE, HASH, TASK, Dealer, Runner
+from catchment.spark.learnt_folder import LearntFolder
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "id long, kind string, doubled long"
+SLEEPS = {"slow": 0.1, "middle": 0.012, "quick": 0.001}
+
+
+def work(row: dict[str, Any]) -> dict[str, Any]:
+    time.sleep(SLEEPS[row["kind"]])
+    return {"id": row["id"], "kind": row["kind"], "doubled": 2 * row["id"]}
+
+
+def rows(count: int, *, first: int = 0) -> list[tuple[int, str]]:
+    """One slow row in 20, side by side, and a third of the others in the middle."""
+    kinds = ["slow"] * (count // 20) + ["middle"] * (count // 4)
+    kinds += ["quick"] * (count - len(kinds))
+    return [(first + place, kind) for place, kind in enumerate(kinds)]
+
+
+def expected(given: list[tuple[int, str]]) -> list[tuple[int, str, int]]:
+    return [(number, kind, 2 * number) for number, kind in given]
+
+
+def test_rows_are_the_same_however_they_are_dealt_and_tasks_end_together(spark: Any) -> None:
+    given = rows(120)
+    df = spark.createDataFrame(given, "id long, kind string").repartition(3)
+    operator = BalancedMap(work, "kind", SCHEMA, tasks=2)
+    for _ in range(2):
+        results = operator.run(df)
+        assert sorted(map(tuple, results.collect())) == expected(given)
+    operator.release()
+    first, second = operator.reports
+    assert (first.rows, first.estimated, first.error) == (120, (), None)
+    assert first.known_rows == 120
+    assert second.known_rows == 240
+    # The model has seen every kind: tasks are estimated rightly, and dealt evenly.
+    assert second.error is not None
+    assert second.error < 0.4
+    assert second.imbalance < 1.25
+    assert sum(second.measured) == pytest.approx(sum(SLEEPS[kind] for _, kind in given), rel=0.5)
+    estimates = operator.model.estimate(["slow", "middle", "quick"]) / 1e6
+    assert estimates.tolist() == pytest.approx([0.1, 0.012, 0.001], rel=0.5, abs=0.01)  # the machine may be busy
+    assert second.metrics()["measured_imbalance"] == second.imbalance
+    assert "estimated" in operator.report()
+    assert "nothing: rows were dealt in equal counts" in str(first)
+
+
+def test_each_row_goes_to_the_task_that_it_was_dealt_to(spark: Any) -> None:
+    """Tasks are those of the shuffle, none joined or split, also where many rows are in a few partitions."""
+    given = [(number, "abcdef"[number % 6]) for number in range(600)]
+    costs = {kind: 1000 * 4**place for place, kind in enumerate("abcdef")}
+
+    def where(row: dict[str, Any]) -> dict[str, Any]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        return {"kind": row["kind"], "task": context.partitionId()}
+
+    df = spark.createDataFrame(given, "id long, kind string").repartition(5)
+    operator = BalancedMap(where, "kind", "kind string, task int", tasks=4)
+    part = operator.model.blank()
+    part.update(list(costs), values=list(costs.values()))
+    operator.model.learn(part)
+    found = [(row["kind"], row["task"]) for row in operator.run(df).collect()]
+    operator.release()
+    loads = np.zeros(4)
+    for kind, task in found:
+        loads[task] += costs[kind]
+    (report,) = operator.reports
+    assert Counter(kind for kind, _ in found) == Counter(kind for _, kind in given)
+    assert loads / 1e6 == pytest.approx(report.estimated)
+    assert loads.max() / loads.mean() < 1.001
+
+
+def test_a_row_may_become_none_or_many(spark: Any) -> None:
+    def spread(row: dict[str, Any]) -> Any:
+        return None if row["id"] % 3 == 0 else [{"id": row["id"]}] * (row["id"] % 3)
+
+    df = spark.range(30)
+    results: Any = balanced_map(df, spread, "id", schema="id long", tasks=2)
+    assert Counter(row["id"] for row in results.collect()) == {n: n % 3 for n in range(30) if n % 3}
+    spark.catalog.clearCache()
+
+
+def test_keys_of_any_type_and_null_keys_are_keys(spark: Any) -> None:
+    df = spark.sql("SELECT id, IF(id % 2 = 0, NULL, id % 5) AS a, current_date() AS b, id / 7 AS c FROM range(40)")
+    operator = BalancedMap(lambda row: {"id": row["id"]}, ["a", "b", "c"], "id long", tasks=2)
+    for _ in range(2):
+        assert sorted(row["id"] for row in operator.run(df).collect()) == list(range(40))
+    operator.release()
+
+
+def test_nothing_in_is_nothing_out(spark: Any) -> None:
+    operator = BalancedMap(lambda row: row, "id", "id long", tasks=2)
+    assert operator.run(spark.range(0)).collect() == []
+    assert operator.reports[0].rows == 0
+    assert operator.reports[0].imbalance == 1.0
+    operator.release()
+
+
+# -- streams ------------------------------------------------------------------------------------------------------
+
+
+def put(folder: Path, number: int, given: list[tuple[int, str]]) -> None:
+    lines = "".join(json.dumps({"id": n, "kind": kind}) + "\n" for n, kind in given)
+    (folder / f".{number}").write_text(lines)
+    os.utime(folder / f".{number}", (1_700_000_000 + number,) * 2)  # Spark takes files in the order of their times
+    (folder / f".{number}").rename(folder / f"{number:04}.json")
+
+
+def stream(spark: Any, source: Path) -> Any:
+    return spark.readStream.schema("id long, kind string").option("maxFilesPerTrigger", 1).json(str(source))
+
+
+def go(spark: Any, source: Path, checkpoint: Path, sink: dict[int, list[Any]], reports: list[BatchReport]) -> None:
+    def into(batch: Any, number: int) -> None:
+        sink[number] = sorted(map(tuple, batch.collect()))
+
+    writer: Any = balanced_map(
+        stream(spark, source), work, "kind", schema=SCHEMA, into=into, checkpoint=checkpoint, tasks=2,
+        on_report=reports.append,
+    )  # fmt: skip
+    query = writer.trigger(availableNow=True).start()
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+
+
+def test_a_restart_keeps_what_was_learnt(spark: Any, tmp_path: Path) -> None:
+    source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    source.mkdir()
+    sink: dict[int, list[Any]] = {}
+    reports: list[BatchReport] = []
+    for number in range(2):
+        put(source, number, rows(60, first=100 * number))
+    go(spark, source, checkpoint, sink, reports)
+    put(source, 2, rows(60, first=200))
+    go(spark, source, checkpoint, sink, reports)
+    assert sink == {number: expected(rows(60, first=100 * number)) for number in range(3)}
+    assert [report.number for report in reports] == [0, 1, 2]
+    assert [report.known_rows for report in reports] == [60, 120, 180]
+    assert [bool(report.estimated) for report in reports] == [False, True, True]
+    assert reports[2].error is not None
+    assert reports[2].error < 0.4
+
+
+def test_a_batch_that_runs_again_after_a_crash_counts_once(spark: Any, tmp_path: Path) -> None:
+    source, learnt = tmp_path / "in", tmp_path / "learnt"
+    source.mkdir()
+    for number in range(2):
+        put(source, number, rows(40, first=100 * number))
+    sink: dict[int, list[Any]] = {}
+    tries: Counter[int] = Counter()
+
+    def into(batch: Any, number: int) -> None:
+        tries[number] += 1
+        found = sorted(map(tuple, batch.collect()))
+        if number == 1 and tries[number] == 1:
+            raise RuntimeError("the sink is away")
+        assert sorted(map(tuple, batch.collect())) == found
+        sink[number] = found
+
+    def run() -> BalancedMap:
+        operator = BalancedMap(work, "kind", SCHEMA, tasks=2, learnt=learnt)
+        query = operator.stream(stream(spark, source), into, checkpoint=tmp_path / "checkpoint")
+        running = query.trigger(availableNow=True).start()
+        try:
+            running.awaitTermination()
+        finally:
+            running.stop()
+        return operator
+
+    with pytest.raises(Exception, match="the sink is away"):
+        run()
+    folder = LearntFolder(spark, learnt)
+    assert folder.numbers() == [0]  # nothing was learnt of a batch that was not written
+    operator = run()
+    assert tries == {0: 1, 1: 2}
+    assert sink == {number: expected(rows(40, first=100 * number)) for number in range(2)}
+    assert folder.numbers() == [0, 1]
+    assert operator.model.rows == 80
+    # Spark may also run a batch again that was written and not yet committed: it starts from what was before it.
+    each = operator.into(into)
+    batch = spark.createDataFrame(rows(40, first=100), "id long, kind string")
+    each(batch, 1)
+    assert operator.model.rows == 80
+    read, problems = folder.newest(CostModel.from_bytes)
+    assert problems == []
+    assert read is not None
+    assert read.to_bytes() == operator.model.to_bytes()
+
+
+def test_a_folder_keeps_the_newest_and_skips_what_is_damaged(spark: Any, tmp_path: Path) -> None:
+    folder = LearntFolder(spark, tmp_path / "learnt")
+    assert folder.newest(CostModel.from_bytes) == (None, [])
+    for number in range(13):
+        folder.write(number, CostModel(pane=number + 1).to_bytes())
+    assert folder.numbers() == list(range(3, 13))
+    read, _ = folder.newest(CostModel.from_bytes, before=9)
+    assert read is not None
+    assert read.pane == 9
+    folder.write(12, b"no model")
+    read, problems = folder.newest(CostModel.from_bytes)
+    assert read is not None
+    assert read.pane == 12
+    assert len(problems) == 1
+    assert "batch 12" in problems[0]
+    assert not list((tmp_path / "learnt").glob(".draft*"))
+    # A model of another size is left out, and said so.
+    operator = BalancedMap(lambda row: row, "id", "id long", tasks=2, learnt=tmp_path / "learnt", epsilon=0.1)
+    operator.run(spark.range(5)).collect()
+    operator.release()
+    assert any("another epsilon" in note for note in operator.reports[0].notes)
+    assert any("batch 12" in note for note in operator.reports[0].notes)
+    assert operator.reports[0].number == 13
+
+
+# -- what runs in the workers, without Spark ----------------------------------------------------------------------
+
+
+def keyed(numbers: list[int]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"id": numbers, HASH: pa.array([10 * n for n in numbers], pa.int64())})
+
+
+def test_a_partition_in_another_order_is_still_dealt_whole() -> None:
+    hashes, tasks = np.array([0, 10, 20, 30]), np.array([3, 2, 1, 0], dtype=np.int32)
+    dealer = Dealer({-1: (hashes, tasks)}, 4)
+    right = list(dealer(iter([keyed([0, 1]), keyed([2, 3])])))
+    assert [task for batch in right for task in batch.column(TASK).to_pylist()] == [3, 2, 1, 0]
+    wrong = list(dealer(iter([keyed([1, 0]), keyed([2, 3, 4])])))
+    assert [task for batch in wrong for task in batch.column(TASK).to_pylist()] == [2, 0, 0, 2, 0]
+    assert [n for batch in wrong for n in batch.column("id").to_pylist()] == [1, 0, 2, 3, 4]
+
+
+def test_a_task_measures_what_its_rows_took() -> None:
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    schema = to_arrow_schema(
+        StructType([StructField("id", LongType()), StructField(COSTS, COSTS_TYPE)]), timezone="UTC"
+    )
+    blank = CostModel().blank()
+
+    def sleepy(row: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(0.02 if row["id"] == 1 else 0)
+        return {"id": row["id"]}
+
+    runner = Runner(sleepy, ["id"], schema, blank.to_bytes())
+    *results, last = runner(iter([keyed([0, 1]), keyed([2, 1])]))
+    assert [row["id"] for batch in results for row in batch.to_pylist()] == [0, 1, 2, 1]
+    (measured,) = last.to_pylist()
+    costs = measured[COSTS]
+    assert (measured["id"], costs["rows"], costs["task"]) == (None, 4, 0)
+    assert costs["micros"] >= 40_000
+    part = ValueEstimator.from_bytes(costs["part"])
+    assert part.total().value == 4
+    assert list(runner(iter([]))) == []
+    for wrong, problem in ((5, "gave a int"), ([{"id": 1}, "x"], "gave a str"), ({"id": "x"}, "do not fit its schema")):
+        with pytest.raises(InputError, match=problem):
+            list(Runner(partial(give, wrong), ["id"], schema, blank.to_bytes())(iter([keyed([1])])))
+
+
+def give(result: Any, _row: dict[str, Any]) -> Any:
+    return result
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"cost_key": "kin"}, "cost_key='kin'"),
+        ({"cost_key": []}, "no cost_key"),
+        ({"tasks": 0}, "tasks=0"),
+        ({"deal": "fairly"}, "deal='fairly'"),
+        ({"schema": "catchment_costs long"}, "a column catchment_costs"),
+        ({"schema": "long"}, "schema='long'"),
+        ({"into": print}, "no stream"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_runs(spark: Any, wrong: dict[str, Any], problem: str) -> None:
+    df = spark.createDataFrame([(1, "quick")], "id long, kind string")
+    given = {"cost_key": "kind", "schema": SCHEMA, **wrong}
+    with pytest.raises(ParameterError, match=problem):
+        balanced_map(df, work, **given)
+
+
+def test_a_stream_says_where_it_goes_and_from_where(spark: Any, tmp_path: Path) -> None:
+    df = stream(spark, tmp_path)
+    with pytest.raises(ParameterError, match="without into"):
+        balanced_map(df, work, "kind", schema=SCHEMA)
+    with pytest.raises(ParameterError, match="a stream"):
+        BalancedMap(work, "kind", SCHEMA).run(df)
+    with pytest.raises(ParameterError, match="not a stream"):
+        BalancedMap(work, "kind", SCHEMA).stream(spark.range(1), lambda *_: None)
+
+
+def test_the_document_s_example_runs(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    document = Path(__file__).parents[2] / "docs" / "balance-scheduling.md"
+    example, _ = re.findall(r"```python\n(.*?)```", document.read_text(), flags=re.DOTALL)
+    exec(compile(example, str(document), "exec"), {"spark": spark})
+    assert "batch 0: 2 rows to 2 tasks" in capsys.readouterr().out
+
+
+def test_equal_counts_are_dealt_when_asked_for(spark: Any) -> None:
+    operator = BalancedMap(lambda row: {"id": row["id"]}, "id", "id long", tasks=2, deal="counts")
+    for _ in range(2):
+        assert sorted(row["id"] for row in operator.run(spark.range(50)).collect()) == list(range(50))
+    operator.release()
+    assert [report.estimated for report in operator.reports] == [(), ()]
+    assert operator.model.rows == 100
