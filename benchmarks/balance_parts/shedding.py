@@ -141,13 +141,13 @@ def operate(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _feed(folder: Path, plan: list[tuple[float, float]], ended: Callable[[float], None]) -> None:
-    """Rows as they come, in a file every tenth of a second; `plan` is until when and at how many times the capacity."""
+    """Rows as they come, in a file every quarter of a second; `plan`: until when, and how many times the capacity."""
     draw = random.Random(1)
     kinds, shares = list(KINDS), [share for _, share in KINDS.values()]
     begun = last = time.time()
     number = 0
     while True:
-        time.sleep(0.1)
+        time.sleep(0.25)
         now = time.time()
         load = next((times for until, times in plan if now - begun < until), None)
         if load is None:

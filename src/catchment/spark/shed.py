@@ -359,6 +359,7 @@ class ShedStream:
         known = bool(done.size) and not np.isnan(expected).any()
         return {
             "batch": number, "rows": table.size, "kept": int(done.size), "dropped": int(lost.sum()),
+            "age": float(decided - table.waiting.max()) / 1000,
             "average_wait": float(waited.mean()) / 1000 if done.size else 0.0,
             "longest_wait": float(waited.max()) / 1000 if done.size else 0.0,
             "expected_wait": float(expected.mean()) / 1000 if known else 0.0,
@@ -403,11 +404,11 @@ class ShedStream:
             f"shedding: target {target}, {self._lanes} tasks, {state.operator.count:,} rows kept, "
             f"{state.record.events:,} dropped",
             f"a batch takes {state.startup / 1e6:.2f} s to start, a task {state.stretch:.2f} times its costs",
-            f"{'batch':>6} {'rows':>8} {'kept':>8} {'dropped':>8} {'wait ms':>9} {'longest':>9} {'expected':>9} "
-            f"{'cost ms':>8} {'expected':>9} {'seconds':>8}",
+            f"{'batch':>6} {'rows':>8} {'kept':>8} {'dropped':>8} {'age ms':>8} {'wait ms':>9} {'longest':>9} "
+            f"{'expected':>9} {'cost ms':>8} {'expected':>9} {'seconds':>8}",
         ]
         lines += [
-            f"{one.batch:>6} {one.rows:>8,} {one.kept:>8,} {one.dropped:>8,} {one.average_wait:>9.0f} "
+            f"{one.batch:>6} {one.rows:>8,} {one.kept:>8,} {one.dropped:>8,} {one.age:>8.0f} {one.average_wait:>9.0f} "
             f"{one.longest_wait:>9.0f} {one.expected_wait:>9.0f} {one.measured_cost:>8.2f} "
             f"{one.expected_cost:>9.2f} {one.seconds:>8.2f}"
             for one in state.reports[-last:]

@@ -29,12 +29,17 @@ _KEPT_REPORTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class ShedReport:
-    """What became of one micro-batch. Times are milliseconds; `overhead` is deciding and learning, in seconds."""
+    """What became of one micro-batch. Times are milliseconds; `overhead` is deciding and learning, in seconds.
+
+    `age` is how long the youngest row had waited when it was decided upon: where that is near the target, it is reading
+    the source that takes too long, and not the operator.
+    """
 
     batch: int
     rows: int
     kept: int
     dropped: int
+    age: float
     average_wait: float
     longest_wait: float
     expected_wait: float
