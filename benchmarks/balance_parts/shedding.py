@@ -169,8 +169,10 @@ def _write(folder: Path, number: int, kinds: list[str], times: list[int]) -> Non
     unfinished.rename(folder / f"{number:09}.parquet")
 
 
-def through_a_burst(spark: Any, target: float, *, sheds: bool) -> Burst:
-    """One stream through the operator; `target` in seconds."""
+def through_a_burst(
+    spark: Any, target: float, *, sheds: bool, until: tuple[float, float, float] = (1.0, 3.0, 6.0)
+) -> Burst:
+    """One stream through the operator: calm, burst, calm, each until so many targets' times; `target` in seconds."""
     place = Path(tempfile.mkdtemp(prefix="catchment-shedding-"))
     (place / "in").mkdir()
     found: list[tuple[int, int]] = []
@@ -190,7 +192,7 @@ def through_a_burst(spark: Any, target: float, *, sheds: bool) -> Burst:
         query = flow.start()
         query.processAllAvailable()  # the first batch, in which costs are seen for the first time
         found.clear()
-        plan = [(target, 0.5), (3 * target, 4.0), (6 * target, 0.5)]
+        plan = [(target * end, load) for end, load in zip(until, (0.5, 4.0, 0.5), strict=True)]
         feeder = threading.Thread(target=_feed, args=(place / "in", plan, ends.append))
         feeder.start()
         feeder.join()

@@ -383,3 +383,50 @@ def test_bytes_bring_back_what_was_learnt_and_damage_is_named(kind: int) -> None
         if type(stranger) is not type(thing):
             with pytest.raises(BytesError):
                 type(thing).from_bytes(stranger.to_bytes())
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 500), st.integers(0, 40)), max_size=40),
+    st.integers(500, 700),
+    st.integers(0, 400),
+    st.sampled_from([1.0, 0.5, 0.25]),
+)
+def test_a_micro_batch_waits_for_its_start_and_for_what_is_ahead(
+    rows: list[tuple[int, int]], free: int, target: int, share: float
+) -> None:
+    names = {str(cost): cost for _, cost in rows} or {"0": 0}
+    shedder = knowing(target, names, constraint="absolute")
+    decision = shedder.queued([str(cost) for _, cost in rows], [arrived for arrived, _ in rows], free=free, share=share)
+    start = float(free)
+    for (arrived, cost), kept, wait in zip(rows, decision.kept, decision.waits, strict=True):
+        assert wait == start - arrived
+        assert kept == (wait <= target)
+        start += cost * share if kept else 0
+    assert decision.request is None
+    again = shedder.queued(["0"], [free], free=free)
+    assert again.waits.tolist() == [0.0]  # of an earlier batch nothing is left
+
+
+def test_before_anything_is_learnt_a_cost_may_be_assumed() -> None:
+    shedder = LoadShedder(100, constraint="absolute")
+    shedder.assume(60)
+    assert shedder.queued(["a", "b", "c", "d"], [0] * 4, free=0).kept.tolist() == [True, True, False, False]
+    shedder.hear(told_by_default({"a": 10}))
+    shedder.assume(1000)
+    assert shedder.price(["a", "b"]).tolist() == [10.0, 10.0]
+
+
+def told_by_default(costs: dict[str, int]) -> Learnt:
+    matrices = ValueEstimator(0.05, 0.1)
+    matrices.update(list(costs), values=list(costs.values()))
+    return Learnt(matrices, executed=1, finished=0.0, waited=0.0, served=1.0)
+
+
+def test_what_it_is_asked_for_may_change_and_what_it_knows_stays() -> None:
+    shedder, stricter = knowing(1000, {"a": 50}), LoadShedder(10, constraint="absolute", epsilon=0.001, delta=0.01)
+    shedder.measured(500.0, 10.0)
+    shedder.ask_for(stricter)
+    assert (shedder.target, shedder.average) == (10, 50.0)
+    assert shedder.price(["a"]).tolist() == [50.0]
+    with pytest.raises(TimeError):
+        shedder.queued(["a"], [11], free=10)

@@ -217,8 +217,7 @@ def test_damaged_files_are_named(spark: Any, tmp_path: Path) -> None:
 def test_an_operator_gets_over_a_burst_with_shedding_and_not_without(spark: Any) -> None:
     # No target can be below what a micro-batch takes, which is longer on a machine that is busy with other things.
     target = max(1.5, 3 * through_a_burst(spark, 0.3, sheds=False).shortest_batch)
-    shedding = through_a_burst(spark, target, sheds=True)
-    keeping = through_a_burst(spark, target, sheds=False)
+    shedding, keeping = (through_a_burst(spark, target, sheds=sheds, until=(0.5, 2.0, 4.0)) for sheds in (True, False))
     assert shedding.dropped > 0.2 * shedding.rows
     assert shedding.recovered <= 1.1, shedding.report
     assert keeping.dropped == 0

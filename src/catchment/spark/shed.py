@@ -70,6 +70,7 @@ Write = Callable[[DataFrame, int], None]
 
 _KEY, _ARRIVAL = "_shed_key", "_shed_arrival"
 _OWN = (ROW, LANE, ORDER, MADE, *METER, _KEY, _ARRIVAL)
+_NO_TARGET = 2**50  # microseconds, 35 years
 _NEWEST_SHARE = 0.5  # how much the newest batch counts in what is known of all: batches are few and change quickly
 
 
@@ -157,7 +158,7 @@ def shed(
     files = StateFolder(Path(place) / "shedding" if folder is None else Path(place))
     allowed = None if target is None else microseconds("target", target)
     rules: dict[str, Any] = {"constraint": constraint, "memory": memory, "ask_every": 0}
-    shedder = LoadShedder(allowed or 0, epsilon=epsilon, delta=delta, seed=seed, **rules)
+    shedder = LoadShedder(_NO_TARGET if allowed is None else allowed, epsilon=epsilon, delta=delta, seed=seed, **rules)
     if expected_cost is not None:
         shedder.assume(microseconds("expected_cost", expected_cost))
     learner = CostLearner(window=window, epsilon=epsilon, delta=delta, seed=seed)
@@ -168,7 +169,7 @@ def shed(
     _rehearse(ShedState.from_bytes(state.to_bytes()))
     flow = ShedStream(df, function, output, cost_key, arrival, files, state)
     flow._into, flow._dropped, flow._on_report = into, dropped, on_report
-    flow._checkpoint, flow._sheds, flow._tick = str(checkpoint), allowed is not None, microseconds("tick", tick)
+    flow._checkpoint, flow._tick = str(checkpoint), microseconds("tick", tick)
     flow._lanes = check_whole("tasks", tasks, 1, 10_000)
     return flow
 
@@ -203,7 +204,6 @@ class ShedStream:
     _dropped: Write | None
     _on_report: Callable[[ShedReport], None] | None
     _checkpoint: str
-    _sheds: bool
     _tick: int
     _lanes: int
 
@@ -312,8 +312,7 @@ class ShedStream:
         decision = state.shedder.queued(
             table.keys, table.waiting, free=max(free, now), share=state.stretch / self._lanes
         )  # fmt: skip
-        kept = decision.kept if self._sheds else np.ones(table.size, dtype=np.bool_)
-        deal(price, kept, self._lanes, lanes)
+        deal(price, decision.kept, self._lanes, lanes)
         if before is not None and before[1].size == table.size:
             lanes = before[1]
         else:
@@ -399,7 +398,7 @@ class ShedStream:
     def report(self, last: int = 20) -> str:
         """The last batches as text."""
         state = self._state
-        target = f"{state.shedder.target / 1e6:g} s" if self._sheds else "none"
+        target = "none" if state.shedder.target == _NO_TARGET else f"{state.shedder.target / 1e6:g} s"
         lines = [
             f"shedding: target {target}, {self._lanes} tasks, {state.operator.count:,} rows kept, "
             f"{state.record.events:,} dropped",
