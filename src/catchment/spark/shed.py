@@ -70,6 +70,7 @@ Write = Callable[[DataFrame, int], None]
 
 _KEY, _ARRIVAL = "_shed_key", "_shed_arrival"
 _OWN = (ROW, LANE, ORDER, MADE, *METER, _KEY, _ARRIVAL)
+_UNFINISHED = -2
 _NO_TARGET = 2**50  # microseconds, 35 years
 _NEWEST_SHARE = 0.5  # how much the newest batch counts in what is known of all: batches are few and change quickly
 
@@ -235,7 +236,7 @@ class ShedStream:
         """One micro-batch: what the query calls, for who has a `foreachBatch` of their own."""
         begun = time.perf_counter()
         self._resume(number)
-        arrived = sql.coalesce(sql.unix_micros(sql.col(self._arrival).cast("timestamp")), sql.lit(-1))
+        arrived = sql.coalesce(sql.unix_micros(_named(self._arrival).cast("timestamp")), sql.lit(-1))
         rows = batch.withColumn(ROW, sql.monotonically_increasing_id()).persist()
         try:
             seen = rows.select(
@@ -271,7 +272,7 @@ class ShedStream:
                 report = self._learn(table, lanes, waits, price, measured, decided, number)
                 ended = time.perf_counter()
                 seconds, spent = ended - begun, overhead + ended - learning
-                self._state.reports.append(ShedReport(**report, seconds=seconds, overhead=spent))
+                self._state.report(ShedReport(**report, seconds=seconds, overhead=spent))
                 self._state.batch = number
                 self._files.save(self._state)
                 if self._on_report is not None:
@@ -290,11 +291,13 @@ class ShedStream:
     def _resume(self, number: int) -> None:
         """Be where batch `number` finds everything that was learnt before it, and no more."""
         if self._state.batch == number - 1 >= 0:
+            self._state.batch = _UNFINISHED
             return
         wanted = self._state.shedder
         state = self._files.load(number) or ShedState.from_bytes(self._fresh)
         # The target may change between runs; what was learnt stays.
         state.shedder.ask_for(wanted)
+        state.batch = _UNFINISHED  # until this batch is through: if it fails, files say where to go on
         self._state = state
 
     # -- deciding ---------------------------------------------------------------------------------------------
@@ -380,7 +383,7 @@ class ShedStream:
 
     @property
     def reports(self) -> list[ShedReport]:
-        """What became of each of the last thousand batches."""
+        """What became of each of the last hundred batches."""
         return list(self._state.reports)
 
     @property

@@ -8,6 +8,7 @@ shed as it was the first time, so that sinks which know the batch's number may s
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from catchment.sketch.codec import Reader, Writer
 __all__ = ["ShedReport", "ShedState", "StateFolder"]
 
 _KEPT_STATES = 3
-_KEPT_REPORTS = 1000
+_KEPT_REPORTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +62,13 @@ class ShedState:
     stretch: float = 1.0
     reports: list[ShedReport] = field(default_factory=list)
 
+    def report(self, one: ShedReport) -> None:
+        """Note what became of a batch; only the newest are kept."""
+        self.reports = [*self.reports, one][-_KEPT_REPORTS:]
+
     def to_bytes(self) -> bytes:
         writer = Writer()
-        text = json.dumps([asdict(report) for report in self.reports[-_KEPT_REPORTS:]]).encode()
+        text = json.dumps([asdict(report) for report in self.reports]).encode()
         writer.numbers("qdd", self.batch, self.startup, self.stretch)
         for part in (self.shedder.to_bytes(), self.operator.to_bytes(), self.record.to_bytes(), text):
             writer.numbers("Q", len(part))
@@ -81,9 +86,15 @@ class ShedState:
         batch, startup, stretch = reader.numbers("qdd")
         shedder, operator, record, text = (bytes(reader.raw(reader.numbers("Q")[0])) for _ in range(4))
         reader.finish()
+        try:
+            reports = [ShedReport(**report) for report in json.loads(text)]
+        except (TypeError, ValueError):
+            raise DamagedBytesError("reports that cannot be read") from None
+        if not (0 <= startup < math.inf and 0 < stretch < math.inf):
+            raise DamagedBytesError(f"a start of {startup} and a stretch of {stretch}")
         return cls(
             LoadShedder.from_bytes(shedder), ShedOperator.from_bytes(operator), ShedRecord.from_bytes(record), batch,
-            startup, stretch, [ShedReport(**report) for report in json.loads(text)],
+            startup, stretch, reports,
         )  # fmt: skip
 
 
