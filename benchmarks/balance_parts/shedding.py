@@ -244,8 +244,10 @@ def _on_spark(target: float, found: dict[str, float], progress: Progress) -> Ite
 
 
 def _over_plain(spark: Any, rows: int) -> float:
-    """What deciding, dealing, measuring and learning add to a batch, here one of five seconds' work: its time over that
-    of a plain map in as many tasks."""
+    """What deciding, dealing, measuring and learning add to a batch, here one of five seconds' work.
+
+    The time of a batch over that of a plain map of the same rows in as many tasks.
+    """
     place = Path(tempfile.mkdtemp(prefix="catchment-shedding-"))
     schema = "id bigint, arrived bigint, called bigint"
     try:
