@@ -222,6 +222,14 @@ def test_without_the_record_the_answers_are_wrong() -> None:
     assert ShedRecord(epsilon=None).ask(sketch, "total") == sketch.total()
 
 
+def test_a_crowded_record_tells_too_much_of_a_key_and_never_too_little() -> None:
+    record, counts = ShedRecord(epsilon=0.9, delta=0.5), np.arange(1, 201)
+    record.add(np.repeat(np.arange(200), counts))
+    answer = record.ask(CountMin(), "estimate", np.arange(200))
+    assert np.all(answer.holds(counts))
+    assert np.all(np.asarray(answer.high) > 10 * np.asarray(answer.low))
+
+
 def test_what_nobody_can_know_is_refused() -> None:
     record, values = ShedRecord(), ValueEstimator()
     values.update(["a"], values=[3])
