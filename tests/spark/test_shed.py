@@ -1,0 +1,224 @@
+"""Shedding on Spark: what is kept and what is dropped, once each, also after a crash; a burst is got over."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from benchmarks.balance_parts.shedding import through_a_burst
+from catchment import CountMin
+from catchment.balance.shed_record import ShedRecord
+from catchment.errors import BytesError, DamagedBytesError, ParameterError
+from catchment.spark.shed import ShedStream, shed
+from catchment.spark.shed_state import ShedState, StateFolder
+
+pytestmark = pytest.mark.spark
+
+EVENTS = "id bigint, kind string, at timestamp"
+SECOND = 1_000_000
+
+
+def now() -> int:
+    return time.time_ns() // 1000
+
+
+def operate(row: dict[str, Any]) -> Any:
+    time.sleep(0.03 if row["kind"] == "slow" else 0.003)
+    if row["id"] % 5 == 0:
+        return None
+    results = [{"id": row["id"], "kind": row["kind"]}]
+    return results * 2 if row["id"] % 5 == 1 else results[0]
+
+
+def rows(first: int, count: int, at: int) -> pa.Table:
+    ids = list(range(first, first + count))
+    kinds = [("slow", "quick", "quick", None)[number % 4] for number in ids]
+    return pa.table({"id": ids, "kind": kinds, "at": pa.array([at] * count, pa.timestamp("us", tz="UTC"))})
+
+
+class Stage:
+    """A stream of files, and what came out of it by batch; a batch that is written again replaces itself."""
+
+    def __init__(self, spark: Any, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self.results: dict[int, list[int]] = {}
+        self.dropped: dict[int, list[int]] = {}
+        (folder / "in").mkdir()
+
+    def put(self, name: str, table: pa.Table) -> None:
+        pq.write_table(table, self.folder / "in" / f"{name}.parquet")
+
+    def flow(self, **options: Any) -> ShedStream:
+        def into(results: Any, number: int) -> None:
+            self.results[number] = [row.id for row in results.collect()]
+
+        def dropped(shed_rows: Any, number: int) -> None:
+            assert shed_rows.columns == ["id", "kind", "at"]
+            self.dropped[number] = [row.id for row in shed_rows.collect()]
+
+        stream = self.spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", 1).parquet(str(self.folder / "in"))
+        usual: dict[str, Any] = {
+            "schema": "id bigint, kind string", "arrival": "at", "target": "10 minutes", "into": into, "tasks": 2,
+            "dropped": dropped, "checkpoint": self.folder / "checkpoint", "expected_cost": "1 ms",
+        }  # fmt: skip
+        return shed(stream, operate, "kind", **usual | options)
+
+    def run(self, flow: ShedStream) -> None:
+        flow.start(availableNow=True).awaitTermination()
+
+
+def expected(ids: range) -> Counter[int]:
+    return Counter({number: (0, 2, 1, 1, 1)[number % 5] for number in ids if number % 5})
+
+
+def test_what_waited_too_long_is_dropped_once_and_the_rest_is_done_once(spark: Any, tmp_path: Path) -> None:
+    stage = Stage(spark, tmp_path)
+    stage.put("a", rows(0, 20, now()))
+    stage.put("b", pa.concat_tables([rows(20, 20, now() - 3600 * SECOND), rows(40, 20, now())]))
+    told: list[Any] = []
+    flow = stage.flow(on_report=told.append)
+    stage.run(flow)
+    assert Counter(stage.results[0]) + Counter(stage.results[1]) == expected(range(20)) + expected(range(40, 60))
+    assert (stage.dropped[0], sorted(stage.dropped[1])) == ([], list(range(20, 40)))
+    assert [(one.rows, one.kept, one.dropped) for one in told] == [(20, 20, 0), (40, 20, 20)]
+    assert flow.reports == told
+    assert flow.metrics["dropped_total"] == flow.record.events == 20
+    assert flow.metrics["kept_total"] == 40
+    slow, quick = flow.shedder.price(["slow", "quick"])
+    assert 25_000 < slow < 60_000
+    assert 2_000 < quick < 20_000
+    text = flow.report()
+    assert "target 600 s, 2 tasks, 40 rows kept, 20 dropped" in text
+    assert len(text.splitlines()) == 5
+
+    again = stage.flow()
+    stage.put("c", rows(60, 8, now()))
+    stage.run(again)
+    assert Counter(stage.results[2]) == expected(range(60, 68))
+    assert again.metrics["kept_total"] == 48
+    assert [one.batch for one in again.reports] == [0, 1, 2]
+    assert again.reports[2].expected_cost > 2  # what was learnt, and not the guess of 1 ms
+
+
+def test_a_batch_that_runs_again_is_shed_as_it_was_and_counted_once(spark: Any, tmp_path: Path) -> None:
+    stage = Stage(spark, tmp_path)
+    arrived = now()
+    stage.put("a", rows(0, 10, arrived))
+
+    def failing(results: Any, _number: int) -> None:
+        results.count()
+        raise RuntimeError("the sink is full")
+
+    with pytest.raises(StreamingQueryException, match="the sink is full"):
+        stage.run(stage.flow(into=failing, target="10 minutes"))
+    assert list((tmp_path / "checkpoint" / "shedding").glob("state-*")) == []
+    (decision,) = (tmp_path / "checkpoint" / "shedding").glob("decision-*")
+    # Decided anew, every row would by now have waited too long for a target of ten milliseconds.
+    flow = stage.flow(target="10 ms")
+    stage.run(flow)
+    assert Counter(stage.results[0]) == expected(range(10))
+    assert (flow.metrics["dropped_total"], flow.metrics["kept_total"]) == (0, 10)
+    decision.write_bytes(b"no decision at all, but something else")
+    flow = stage.flow(target="10 ms")
+    batch = spark.createDataFrame(rows(0, 10, arrived))
+    flow.process(batch, 0)
+    assert sorted(stage.dropped[0]) == list(range(10))
+    assert (flow.metrics["dropped_total"], flow.metrics["kept_total"]) == (10, 0)
+
+
+def test_answers_about_the_results_hold_for_all_rows(spark: Any, tmp_path: Path) -> None:
+    stage = Stage(spark, tmp_path)
+    flow = stage.flow()
+    stale, fresh = now() - 2000 * SECOND, now()
+    table = pa.concat_tables([rows(0, 40, stale), rows(1000, 24, fresh)])
+    flow.process(spark.createDataFrame(table), 0)
+    sketch = CountMin(0.001, 0.001)
+    sketch.update(["slow", "quick", "quick"] * 6)
+    record = ShedRecord.from_bytes(flow.record.to_bytes())
+    assert not sketch.estimate("quick").holds(32)
+    assert record.ask(sketch, "estimate", "quick").holds(32)
+    assert record.ask(sketch, "estimate", "slow").holds(16)
+    assert record.between((stale // SECOND - 1, stale // SECOND)).events == 40
+    assert record.between((stale // SECOND, fresh // SECOND)).events == 0
+
+
+def test_rows_without_a_time_have_just_come_and_empty_batches_are_nothing(spark: Any, tmp_path: Path) -> None:
+    stage = Stage(spark, tmp_path)
+    flow = stage.flow(target="10 minutes")
+    table = pa.table(
+        {"id": [1, 2], "kind": ["quick", None], "at": pa.array([None, None], pa.timestamp("us", tz="UTC"))}
+    )
+    flow.process(spark.createDataFrame(table, schema=EVENTS), 0)
+    assert Counter(stage.results[0]) == expected(range(1, 3))
+    flow.process(spark.createDataFrame([], schema=EVENTS), 1)
+    assert [one.batch for one in flow.reports] == [0]
+
+
+def test_a_start_that_was_slow_once_does_not_shed_for_ever(spark: Any, tmp_path: Path) -> None:
+    stage = Stage(spark, tmp_path)
+    flow = stage.flow(target="10 minutes")
+    flow.process(spark.createDataFrame(rows(1, 1, now())), 0)
+    flow._state.startup = 2000e6
+    for number in range(1, 8):
+        flow.process(spark.createDataFrame(rows(1, 1, now())), number)
+        if stage.results[number]:
+            break
+    assert 2 <= number < 8
+    assert flow.metrics["dropped_total"] == number - 1
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"arrival": "id"}, "arrival='id' is of type bigint"),
+        ({"arrival": "when"}, "arrival='when'"),
+        ({"target": "soon"}, "target='soon'"),
+        ({"tasks": 0}, "tasks=0"),
+        ({"checkpoint": "s3://bucket/place"}, "a folder at s3"),
+        ({"constraint": "median"}, "constraint='median'"),
+        ({"schema": "bigint"}, "schema='bigint'"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_starts(
+    spark: Any, tmp_path: Path, options: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ParameterError, match=complaint):
+        Stage(spark, tmp_path).flow(**options)
+    with pytest.raises(ParameterError, match="not a stream"):
+        shed(spark.range(3), operate, "id", schema="id int", arrival="id", target=None, into=print, checkpoint="here")
+
+
+def test_damaged_files_are_named(spark: Any, tmp_path: Path) -> None:
+    stage = Stage(spark, tmp_path)
+    flow = stage.flow()
+    flow.process(spark.createDataFrame(rows(0, 3, now())), 0)
+    files = StateFolder(tmp_path / "checkpoint" / "shedding")
+    state = files.load(1)
+    assert state is not None
+    assert state.batch == 0
+    path = tmp_path / "checkpoint" / "shedding" / "state-0"
+    blob = path.read_bytes()
+    assert ShedState.from_bytes(blob).to_bytes() == blob
+    for cut in (0, 3, 40, len(blob) - 1):
+        with pytest.raises(BytesError):
+            ShedState.from_bytes(blob[:cut])
+    path.write_bytes(blob[:50] + bytes([blob[50] ^ 1]) + blob[51:])
+    with pytest.raises(DamagedBytesError, match="state-0"):
+        files.load(1)
+
+
+def test_an_operator_gets_over_a_burst_with_shedding_and_not_without(spark: Any) -> None:
+    # No target can be below what a micro-batch takes, which is longer on a machine that is busy with other things.
+    target = max(1.5, 3 * through_a_burst(spark, 0.3, sheds=False).shortest_batch)
+    shedding, keeping = (through_a_burst(spark, target, sheds=sheds, until=(0.5, 2.0, 4.0)) for sheds in (True, False))
+    assert shedding.dropped > 0.2 * shedding.rows
+    assert shedding.recovered <= 1.1, shedding.report
+    assert keeping.dropped == 0
+    assert keeping.recovered >= 2, keeping.report
