@@ -106,7 +106,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
     assert learner.to_bytes() == before
     for wrong in ({"theta": 0}, {"theta": 1}, {"theta": 1e-9}, {"buckets": 0}, {"buckets": 2**21}, {"seed": -1}):
         with pytest.raises(ParameterError, match=next(iter(wrong))):
-            KeyLearner(**wrong)  # type: ignore[arg-type]
+            KeyLearner(**wrong)
     with pytest.raises(ParameterError, match="parts=0"):
         KeyLearner.for_parts(0)
 

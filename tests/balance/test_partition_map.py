@@ -79,7 +79,7 @@ def test_what_was_learnt_whole_is_balanced_like_full_knowledge(skew: float, part
 
 
 def test_the_worst_case_of_hashing_is_no_worse_than_the_rest() -> None:
-    """Keys that all share one part under plain hashing: heavy ones are taken out of their bucket, light ones are not."""
+    """Keys that all share one part under plain hashing."""
     pool = np.arange(200_000)
     together = pool[hash_map(8).place(pool) == 3]
     keys = np.repeat(together[:40], 50)

@@ -100,6 +100,7 @@ class KeyLearner:
         self._distinct = UltraLogLog.sized(**_DISTINCT)
         self._loads = np.zeros(self.buckets, dtype=np.int64)
         self._mass = 0
+        self._events = 0
 
     @classmethod
     def for_parts(cls, parts: int, *, theta: float | None = None, mu: int = 64, seed: int = 0) -> KeyLearner:
@@ -123,6 +124,11 @@ class KeyLearner:
         return self._mass
 
     @property
+    def events(self) -> int:
+        """How many there were: what was learnt of a share is as sure as that many tosses of a coin make it."""
+        return self._events
+
+    @property
     def bucket_loads(self) -> I64:
         """What each bucket has, heavy keys included: exact."""
         return self._loads.copy()
@@ -138,7 +144,7 @@ class KeyLearner:
         shares = np.ones(1, dtype=np.int64) if ones else as_weights(weights, len(batch))
         mass = self._mass + len(batch) if ones else check_mass("weights", self._mass, shares)
         self._heavy.update(batch, weights=1 if ones else shares)  # refuses what cannot be, before anything is changed
-        self._mass = mass
+        self._mass, self._events = mass, self._events + len(batch)
         at = 0
         for block in batch.blocks():
             hashes = block.hashes()
@@ -199,7 +205,7 @@ class KeyLearner:
         merged._heavy = SpaceSaving.merge(part._heavy for part in parts)
         merged._distinct = UltraLogLog.merge(part._distinct for part in parts)
         merged._loads = np.sum([part._loads for part in parts], axis=0, dtype=np.int64)
-        merged._mass = sum(part._mass for part in parts)
+        merged._mass, merged._events = sum(part._mass for part in parts), sum(part._events for part in parts)
         return merged
 
     def empty(self) -> KeyLearner:
@@ -211,6 +217,7 @@ class KeyLearner:
         for blob in (self._heavy.to_bytes(), self._distinct.to_bytes()):
             writer.numbers("I", len(blob))
             writer.raw(blob)
+        writer.numbers("Q", self._events)
         writer.integers(self._loads)
         parameters = Writer()
         parameters.numbers("dIQ", self.theta, self.buckets, self.seed)
@@ -237,6 +244,7 @@ class KeyLearner:
         distinct = UltraLogLog.from_bytes(reader.raw(*reader.numbers("I")))
         if heavy.parameters != self._heavy.parameters or distinct.parameters != self._distinct.parameters:
             raise DamagedBytesError(f"{heavy!r} and {distinct!r} in a {self!r}")
+        (self._events,) = reader.numbers("Q")
         loads = reader.integers(self.buckets, np.int64, low=0, high=MASS_LIMIT)
         total = int(heavy.total().value)
         # In floating point first, since many loads could wrap around to a sum that looks right.

@@ -70,7 +70,8 @@ def _pieces(weights: I64, total: int, parts: int, split: float | str | None) -> 
     if isinstance(split, bool) or not isinstance(split, int | float) or not 0.01 <= split <= 1:
         raise ParameterError(f"split={split!r}", "give a number from 0.01 to 1, such as 0.5, or 'pairs', or None")
     needed = np.ceil(weights * (parts / (max(total, 1) * split)) - 1e-9).astype(np.int64)
-    return np.clip(needed, 1, math.ceil(parts / split)).astype(np.int64)
+    pieces: I64 = np.clip(needed, 1, math.ceil(parts / split))
+    return pieces
 
 
 def _cut(weights: I64, pieces: I64) -> I64:

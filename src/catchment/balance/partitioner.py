@@ -61,7 +61,7 @@ class Partitioner:
     ) -> None:
         self.learner = KeyLearner.for_parts(parts, theta=theta, mu=mu, seed=seed)
         """What was learnt since the last look at the map."""
-        self.learnt = self.learner
+        self.learnt = self.learner.empty()
         """What the map was last looked at with."""
         self.split = split
         self.map = build_map(self.learner, parts, split=split)
