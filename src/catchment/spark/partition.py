@@ -73,13 +73,13 @@ def learn_partitioner(
         raise ParameterError("a stream to learn from", "learn from a batch of rows like it, and give partitioner=")
     if not isinstance(sample, int | float) or isinstance(sample, bool) or not 0 < sample <= 1:
         raise ParameterError(f"sample={sample!r}", "give the share of the rows to look at, up to 1")
-    names = _names(df, key)
+    names = key_names(df, key)
     partitioner = Partitioner(parts, theta=theta, mu=mu, split=split, seed=seed)
-    columns = [_key(df, names).alias(_KEY)]
+    columns = [key_column(df, names).alias(_KEY)]
     if weight is not None:
         if weight not in df.columns or not isinstance(df.schema[weight].dataType, IntegralType):
             raise WeightError(f"weight={weight!r}", "name a column of integers; scale fractions, for instance to µs")
-        columns.append(sql.coalesce(_column(weight).cast("bigint"), sql.lit(0).cast("bigint")).alias(_WEIGHT))
+        columns.append(sql.coalesce(quoted(weight).cast("bigint"), sql.lit(0).cast("bigint")).alias(_WEIGHT))
     rows = df.select(*columns)
     if sample < 1:
         rows = rows.sample(fraction=float(sample), seed=seed)
@@ -158,7 +158,7 @@ def balanced_repartition(
     learning
         `weight`, `sample`, `split`, `theta`, `mu` and `seed` of `learn_partitioner`.
     """
-    names = _names(df, key)
+    names = key_names(df, key)
     if partitioner is None:
         if df.isStreaming:
             raise ParameterError("a stream without partitioner=", "learn_partitioner from a batch of rows like it")
@@ -205,7 +205,7 @@ def part_of(
     df: DataFrame, key: str | Iterable[str], chart: PartitionMap, *, spread: str | Iterable[str] = ()
 ) -> Column:
     """A column with the part of each row: what `chart.place` gives for the row's key."""
-    names = _names(df, key)
+    names = key_names(df, key)
     hashed = _hash(df, names)
     spread_ = sql.xxhash64(sql.lit(chart.seed).cast("bigint"), hashed)
     bucket = _scaled(spread_, sql.lit(chart.buckets.size).cast("bigint"))
@@ -256,7 +256,7 @@ def _array(values: list[Any], kind: str) -> Column:
     return sql.from_json(sql.lit(text), f"array<{kind}>")
 
 
-def _names(df: DataFrame, key: str | Iterable[str]) -> list[str]:
+def key_names(df: DataFrame, key: str | Iterable[str]) -> list[str]:
     names = [key] if isinstance(key, str) else list(key)
     unknown = [name for name in names if name not in df.columns]
     if not names or unknown:
@@ -264,22 +264,22 @@ def _names(df: DataFrame, key: str | Iterable[str]) -> list[str]:
     return names
 
 
-def _column(name: str) -> Column:
+def quoted(name: str) -> Column:
     return sql.col("`" + name.replace("`", "``") + "`")
 
 
-def _key(df: DataFrame, names: list[str]) -> Column:
+def key_column(df: DataFrame, names: list[str]) -> Column:
     """The key as one column of integers, text or binary: what other columns are, and several, by their hash."""
     kind = df.schema[names[0]].dataType
     if len(names) == 1 and isinstance(kind, IntegralType):
-        return _column(names[0]).cast("bigint")
+        return quoted(names[0]).cast("bigint")
     if len(names) == 1 and isinstance(kind, StringType | BinaryType):
-        return _column(names[0])
-    return sql.xxhash64(*map(_column, names))
+        return quoted(names[0])
+    return sql.xxhash64(*map(quoted, names))
 
 
 def _hash(df: DataFrame, names: list[str]) -> Column:
-    value = _key(df, names)
+    value = key_column(df, names)
     return sql.coalesce(sql.when(value.isNotNull(), sql.xxhash64(value)), sql.xxhash64(sql.lit(NULL_KEY)))
 
 
@@ -290,7 +290,7 @@ def _salt(df: DataFrame, names: list[str], spread: str | Iterable[str]) -> Colum
     if unknown:
         raise ParameterError(f"spread={unknown[0]!r} is no column", f"there are {', '.join(df.columns)}")
     found = given or [field.name for field in df.schema if field.name not in names and _is_hashable(field.dataType)]
-    return sql.xxhash64(*map(_column, found)) if found else sql.xxhash64(sql.monotonically_increasing_id())
+    return sql.xxhash64(*map(quoted, found)) if found else sql.xxhash64(sql.monotonically_increasing_id())
 
 
 def _is_hashable(kind: Any) -> bool:
