@@ -210,7 +210,7 @@ def _whole_keys(
     plain.check(counts, sums)
     found["task_dkg"], found["task_hash"] = ours.slowest_over_mean, plain.slowest_over_mean
     found["task_hash_over_dkg"] = plain.slowest_over_mean / ours.slowest_over_mean
-    found["learning_share"] = learning / (learning + ours.seconds)
+    found["learning_share"] = learning / ours.seconds
     found["job_over_hash_job"] = (learning + ours.seconds) / plain.seconds
     case = f"{events:,} rows, zipf-1, {TASKS} tasks"
     yield "slowest task / mean", case, "DKG", ours.slowest_over_mean, None
