@@ -17,6 +17,7 @@ from pyspark.sql import functions as sql
 from catchment.balance import Partitioner, build_map, hash_map, imbalance
 from catchment.errors import ParameterError, QueryError, WeightError
 from catchment.sketch.keys import hash_keys
+from catchment.spark import partition
 from catchment.spark.partition import balanced_repartition, learn_partitioner, measured_loads, part_of
 from catchment.testing.streams import zipf
 
@@ -129,6 +130,12 @@ def test_weights_and_samples_are_learnt(rows: Any) -> None:
     assert 8_000 < sampled.learnt.total < 12_000
     assert imbalance(np.bincount(sampled.place(KEYS), minlength=4)) < imbalance(exact_loads(pa.array(KEYS), 4)) + 6
     assert "keys with a place of their own" in str(sampled.report())
+
+
+def test_a_sample_is_enough_where_it_is_large_enough(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert learn_partitioner(rows, "number", 4).learnt.events == ROWS
+    monkeypatch.setattr(partition, "ENOUGH", 1_000)
+    assert 1_500 < learn_partitioner(rows, "number", 4).learnt.events < 2_500
 
 
 def test_nulls_and_keys_of_other_types_and_of_several_columns_have_one_place(spark: Any) -> None:
