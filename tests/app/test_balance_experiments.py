@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.balance_parts import partition
 from catchment.app.catalog import Catalog
 from catchment.app.report import Report
 from experiments.key_streams import UNIVERSE, key_stream, trace_stream
@@ -68,6 +69,20 @@ def test_streams_are_as_they_say() -> None:
     trace = trace_stream(np.array([5, 5, 7, 9, 9, 9]))
     assert trace.training.tolist() == [5, 5, 7]
     assert dict(zip(trace.names.tolist(), trace.counts.tolist(), strict=True)) == {5: 0, 7: 0, 9: 3}
+
+
+def test_the_benchmark_finds_dkg_near_full_knowledge_and_hashing_far() -> None:
+    found: dict[str, float] = {}
+    told: list[float] = []
+    rows = list(partition.over_streams(3, 200_000, "", found, told.append))
+    assert len(rows) == 3 * 9 * 3
+    assert told == sorted(told)
+    assert found["dkg_mean_gap_points"] < 5
+    assert found["dkg_worst_gap_points"] < 10
+    assert found["hash_mean_gap_points"] > 30
+    best, dkg, hashed = (np.array([row[3] for row in rows if row[2] == how]) for how in partition.HOW)
+    assert np.all(best <= dkg + 1e-9)
+    assert np.mean(dkg) < np.mean(hashed)
 
 
 def test_it_runs_on_the_trace_it_is_given(tmp_path: Path) -> None:
