@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +30,18 @@ MADE: dict[str, tuple[type, bytes]] = {
     "split map": (PartitionMap, partitioner(0.5).map.to_bytes()),
     "partitioner": (Partitioner, partitioner("pairs").to_bytes()),
 }
+
+
+GOLDEN = Path(__file__).parent / "golden"
+"""Bytes of the first version: they are never changed, and stay readable."""
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_bytes_of_the_first_version_are_read_and_written_still(name: str) -> None:
+    kind, blob = MADE[name]
+    golden = (GOLDEN / f"{name.replace(' ', '_')}.bin").read_bytes()
+    assert kind.from_bytes(golden).to_bytes() == golden  # type: ignore[attr-defined]
+    assert blob == golden, "the same events give other bytes"
 
 
 def outcome(kind: type, blob: bytes) -> object | None:
