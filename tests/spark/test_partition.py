@@ -132,10 +132,15 @@ def test_weights_and_samples_are_learnt(rows: Any) -> None:
     assert "keys with a place of their own" in str(sampled.report())
 
 
-def test_a_sample_is_enough_where_it_is_large_enough(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_rows_some_stand_for_the_others(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert learn_partitioner(rows, "number", 4).learnt.events == ROWS
-    monkeypatch.setattr(partition, "ENOUGH", 1_000)
-    assert 1_500 < learn_partitioner(rows, "number", 4).learnt.events < 2_500
+    monkeypatch.setattr(partition, "FIRST", 1_000)
+    found = learn_partitioner(rows, "number", 4, seed=2).learnt
+    tasks = rows.rdd.getNumPartitions()
+    assert found.events == pytest.approx(1_000 * tasks + (ROWS - 1_000 * tasks) / 20, abs=250)
+    assert found.total == pytest.approx(ROWS, rel=0.12)
+    share = np.bincount(KEYS)[0] / ROWS
+    assert found.heavy_keys().loads[0] / found.total == pytest.approx(share, abs=0.05)
 
 
 def test_nulls_and_keys_of_other_types_and_of_several_columns_have_one_place(spark: Any) -> None:
