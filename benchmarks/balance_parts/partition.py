@@ -63,8 +63,8 @@ def figures(*, quick: bool, progress: Progress) -> tuple[list[Row], Figures, lis
 
 def _note(found: Figures) -> str:
     return (
-        f"Partitioning: learning took {100 * found['learning_share']:.1f} % of the time of the job that it balanced. With "
-        f"a core for each of the {TASKS} tasks the stage lasts as long as its slowest task: "
+        f"Partitioning: learning took {100 * found['learning_share']:.1f} % of the time of the job that it balanced. "
+        f"With a core for each of the {TASKS} tasks the stage lasts as long as its slowest task: "
         f"{found['slowest_over_hash_slowest']:.2f} times as long as with Spark's hash partitioning; two cores share "
         f"out even uneven tasks. The part with the most rows has {found['rows_dkg']:.3f} times the mean, with Spark's "
         f"hash {found['rows_hash']:.2f}."

@@ -31,7 +31,7 @@ NULL_KEY = "null"
 """The name under which rows without a key are learnt: they are one group to Spark, and often the heaviest."""
 
 MOST_MEASURED = 256
-FIRST, ONE_IN = 25_000, 20
+FIRST, ONE_IN = 100_000, 20
 
 _KEY, _WEIGHT, _EARLY, _PART = "catchment:key", "catchment:weight", "catchment:early", "catchment:part"
 
@@ -64,7 +64,7 @@ def learn_partitioner(
     weight
         A column of integers, what a row costs; every row the same by default. A null weighs nothing.
     sample
-        The share of the rows to look at. By default the first 25,000 of each task, and of the rest one in twenty, which
+        The share of the rows to look at. By default the first 100,000 of each task, and of the rest one in twenty, which
         then stands for twenty: 200,000 rows tell the load of each of eight parts within a percent or two.
     split
         As in `build_map`, for operators whose state merges: 0.5 serves well.
