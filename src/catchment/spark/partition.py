@@ -64,8 +64,8 @@ def learn_partitioner(
     weight
         A column of integers, what a row costs; every row the same by default. A null weighs nothing.
     sample
-        The share of the rows to look at. By default the first 100,000 of each task, and of the rest one in twenty, which
-        then stands for twenty: 200,000 rows tell the load of each of eight parts within a percent or two.
+        The share of the rows to look at. By default the first 100,000 of each task, and of the rest one in twenty,
+        which then stands for twenty: 200,000 rows tell the load of each of eight parts within a percent or two.
     split
         As in `build_map`, for operators whose state merges: 0.5 serves well.
     theta, mu, seed
