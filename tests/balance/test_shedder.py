@@ -413,6 +413,7 @@ def test_a_micro_batch_waits_for_its_start_and_for_what_is_ahead(
 def test_before_anything_is_learnt_a_cost_may_be_assumed() -> None:
     shedder = LoadShedder(100, constraint="absolute")
     shedder.assume(60)
+    assert LoadShedder.from_bytes(shedder.to_bytes()).price(["a"]).tolist() == [60.0]
     assert shedder.queued(["a", "b", "c", "d"], [0] * 4, free=0).kept.tolist() == [True, True, False, False]
     shedder.hear(told_by_default({"a": 10}))
     shedder.assume(1000)

@@ -133,7 +133,7 @@ def test_a_batch_that_runs_again_is_shed_as_it_was_and_counted_once(spark: Any, 
     assert (flow.metrics["dropped_total"], flow.metrics["kept_total"]) == (10, 0)
 
 
-def test_answers_about_the_results_hold_for_all_rows(spark: Any, tmp_path: Path) -> None:
+def test_answers_by_any_column_hold_for_all_rows(spark: Any, tmp_path: Path) -> None:
     stage = Stage(spark, tmp_path)
     flow = stage.flow()
     stale, fresh = now() - 2000 * SECOND, now()
@@ -145,6 +145,10 @@ def test_answers_about_the_results_hold_for_all_rows(spark: Any, tmp_path: Path)
     assert not sketch.estimate("quick").holds(32)
     assert record.ask(sketch, "estimate", "quick").holds(32)
     assert record.ask(sketch, "estimate", "slow").holds(16)
+    ids = CountMin(0.001, 0.001)
+    ids.update(list(range(1000, 1024)))
+    assert not ids.estimate(3).holds(1)
+    assert record.ask(ids, "estimate", 3).holds(1)
     assert record.between((stale // SECOND - 1, stale // SECOND)).events == 40
     assert record.between((stale // SECOND, fresh // SECOND)).events == 0
 
@@ -159,6 +163,33 @@ def test_rows_without_a_time_have_just_come_and_empty_batches_are_nothing(spark:
     assert Counter(stage.results[0]) == expected(range(1, 3))
     flow.process(spark.createDataFrame([], schema=EVENTS), 1)
     assert [one.batch for one in flow.reports] == [0]
+
+
+def test_a_first_batch_is_shed_by_the_cost_that_is_expected(spark: Any, tmp_path: Path) -> None:
+    stage = Stage(spark, tmp_path)
+    flow = stage.flow(target="20 seconds", expected_cost="10 seconds", tasks=1)
+    flow.process(spark.createDataFrame(rows(0, 40, now())), 0)
+    assert 30 <= flow.metrics["dropped_total"] < 40
+
+
+def test_clocks_that_are_behind_or_set_back_stop_nothing(spark: Any, tmp_path: Path) -> None:
+    stage = Stage(spark, tmp_path)
+    flow = stage.flow()
+    for number in range(3):
+        flow.process(spark.createDataFrame(rows(10 * number, 10, now())), number)
+        flow._state.operator._finished += 3600e6  # as if that had been at another's clock
+        flow._state.startup = 0.0
+    assert flow.metrics["kept_total"] == 30
+    assert ShedState.from_bytes(flow._state.to_bytes()).startup >= 0
+
+
+def test_a_restart_may_learn_in_another_way(spark: Any, tmp_path: Path) -> None:
+    stage = Stage(spark, tmp_path)
+    stage.flow().process(spark.createDataFrame(rows(0, 10, now())), 0)
+    other = stage.flow(epsilon=0.2, window=100)
+    other.process(spark.createDataFrame(rows(10, 10, now())), 1)
+    assert other.metrics["kept_total"] == 20
+    assert other.shedder.costs.parameters != stage.flow().shedder.costs.parameters
 
 
 def test_a_start_that_was_slow_once_does_not_shed_for_ever(spark: Any, tmp_path: Path) -> None:

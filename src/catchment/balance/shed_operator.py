@@ -61,6 +61,18 @@ class ShedOperator:
         return float(self._sums[0]), float(self._sums[1])
 
     @property
+    def finished(self) -> float:
+        """When the last one was; -inf before the first."""
+        return self._finished
+
+    def learns_like(self, other: ShedOperator) -> bool:
+        """Whether both were built with the same parameters."""
+        mine, theirs = self.learner, other.learner
+        return (self._decay, mine.window, mine.tolerance, mine.first, mine.costs.parameters) == (
+            other._decay, theirs.window, theirs.tolerance, theirs.first, theirs.costs.parameters
+        )  # fmt: skip
+
+    @property
     def count(self) -> int:
         """How many tuples were executed."""
         return self._executed

@@ -297,7 +297,7 @@ class LoadShedder:
         writer = Writer()
         writer.raw(np.ascontiguousarray(self._rules, dtype="<f8"))
         writer.raw(np.ascontiguousarray(self._state, dtype="<f8"))
-        writer.numbers("q", self._newest)
+        writer.numbers("qd", self._newest, self._mean)
         write_costs(writer, self._costs)
         return seal_envelope(self.family, b"", writer.getvalue())
 
@@ -310,16 +310,20 @@ class LoadShedder:
         parameters.finish()
         rules = np.frombuffer(payload.raw(8 * places.RULES_SIZE), dtype="<f8").astype(np.float64)
         state = np.frombuffer(payload.raw(8 * places.STATE_SIZE), dtype="<f8").astype(np.float64)
-        (newest,) = payload.numbers("q")
+        newest, mean = payload.numbers("qd")
         costs = read_costs(payload)
         payload.finish()
         _check_rules(rules)
         _check_state(state)
-        if abs(newest) > _FURTHEST:
-            raise DamagedBytesError(f"the newest arrival is at {newest}")
+        if abs(newest) > _FURTHEST or not 0 <= mean <= _LONGEST:
+            raise DamagedBytesError(f"the newest arrival is at {newest}, the mean cost {mean}")
         shedder = cls(0)
         shedder._rules, shedder._state, shedder._newest = rules, state, newest
         shedder._take(costs)
+        if not costs._counts._total:
+            shedder._mean = mean  # as it was assumed
+        elif mean != shedder._mean:
+            raise DamagedBytesError(f"a mean cost of {mean} where costs have {shedder._mean}")
         return shedder
 
     def __eq__(self, other: object) -> bool:

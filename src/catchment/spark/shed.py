@@ -163,7 +163,7 @@ def shed(
     if expected_cost is not None:
         shedder.assume(microseconds("expected_cost", expected_cost))
     learner = CostLearner(window=window, epsilon=epsilon, delta=delta, seed=seed)
-    state = ShedState(shedder, ShedOperator(learner, memory=memory), ShedRecord())
+    state = ShedState(shedder, ShedOperator(learner, memory=memory), ShedRecord(epsilon=None))
     output = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(output, StructType):
         raise ParameterError(f"schema={schema!r}", 'give columns, as in "id bigint, score double"')
@@ -245,7 +245,7 @@ class ShedStream:
             table = _Rows(seen)
             if not table.size:
                 return
-            decided, lanes, waits, price = self._decide(table, number)
+            decided, lanes, waits, price, again = self._decide(table, number)
             overhead = time.perf_counter() - begun
             fields = [*rows.schema.fields, StructField(LANE, IntegerType()), StructField(ORDER, LongType())]
             mark = Mark(table.rows, lanes, to_arrow_schema(StructType(fields), timezone="UTC"))
@@ -269,7 +269,7 @@ class ShedStream:
                 if self._dropped is not None:
                     self._dropped(marked.where(sql.col(LANE) < 0).select(*map(_named, batch.columns)), number)
                 learning = time.perf_counter()
-                report = self._learn(table, lanes, waits, price, measured, decided, number)
+                report = self._learn(table, lanes, waits, price, measured, decided, number, again=again)
                 ended = time.perf_counter()
                 seconds, spent = ended - begun, overhead + ended - learning
                 self._state.report(ShedReport(**report, seconds=seconds, overhead=spent))
@@ -293,17 +293,19 @@ class ShedStream:
         if self._state.batch == number - 1 >= 0:
             self._state.batch = _UNFINISHED
             return
-        wanted = self._state.shedder
-        state = self._files.load(number) or ShedState.from_bytes(self._fresh)
-        # The target may change between runs; what was learnt stays.
+        wanted, fresh = self._state.shedder, ShedState.from_bytes(self._fresh)
+        state = self._files.load(number) or fresh
+        # The target may change between runs; what was learnt stays, unless it is to be learnt in another way.
         state.shedder.ask_for(wanted)
+        if not state.operator.learns_like(fresh.operator):
+            state.operator = fresh.operator
         state.batch = _UNFINISHED  # until this batch is through: if it fails, files say where to go on
         self._state = state
 
     # -- deciding ---------------------------------------------------------------------------------------------
 
-    def _decide(self, table: _Rows, number: int) -> tuple[int, NDArray[np.int32], NDArray[np.float64], Any]:
-        """When it was decided, the lane of each row or -1, the wait that was expected of it, and its price."""
+    def _decide(self, table: _Rows, number: int) -> tuple[int, NDArray[np.int32], NDArray[np.float64], Any, bool]:
+        """When it was decided, the lane of each row or -1, its expected wait, its price; whether it was before."""
         state = self._state
         before = self._files.decided(number, table.fingerprint)
         now = time.time_ns() // 1000 if before is None else before[0]
@@ -320,7 +322,7 @@ class ShedStream:
             lanes = before[1]
         else:
             self._files.decide(number, table.fingerprint, now, lanes)
-        return now, lanes, decision.waits, price
+        return now, lanes, decision.waits, price, before is not None
 
     def _learn(
         self,
@@ -331,8 +333,10 @@ class ShedStream:
         measured: pa.Table,
         decided: int,
         number: int,
+        *,
+        again: bool,
     ) -> dict[str, Any]:
-        """Take in what the operator measured; what there is to report."""
+        """Take in what the operator measured; what there is to report. `again`: it was decided in an earlier run."""
         state = self._state
         done, cost, started = (measured.column(name).to_numpy() for name in METER)
         ends = np.argsort(started + cost, kind="stable")
@@ -341,22 +345,27 @@ class ShedStream:
         waited = np.maximum(started - table.waiting[done], 0)
         if not done.size:
             state.startup *= _NEWEST_SHARE  # nothing was measured; a slow start must not shed everything for ever
-        elif not self._first:
-            state.startup = _smoothed(state.startup, float(started.min() - decided))
+        elif not self._first and not again:
+            # Clocks of executors may be behind the driver's.
+            state.startup = max(_smoothed(state.startup, float(started.min() - decided)), 0.0)
             state.stretch = min(max(_smoothed(state.stretch, _stretch(lanes[done], cost, started)), 0.5), 4.0)
         if done.size:
             news = state.operator.executed(
                 KeyBatch.of_hashes(table.hashes[done]),
                 cost,
                 waits=waited,
-                finished=np.maximum.accumulate(started + cost),
+                # Clocks of executors differ, and may be set back.
+                finished=np.maximum(np.maximum.accumulate(started + cost), state.operator.finished),
             )
             for one in news:
                 state.shedder.hear(one)
             state.shedder.measured(*state.operator.waits)
             self._first = False  # a first batch waits for workers to start, and tells nothing about others
         if lost.any():
-            state.record.add(KeyBatch.of_hashes(table.hashes[lost]), at=table.waiting[lost] // self._tick)
+            # As the rows say, though that be in the future; those that do not say may have been at any time.
+            timed = lost & (table.arrived >= 0)
+            state.record.add(KeyBatch.of_hashes(table.hashes[timed]), at=table.arrived[timed] // self._tick)
+            state.record.add(KeyBatch.of_hashes(table.hashes[lost & ~timed]))
         expected = waits[~lost]
         known = bool(done.size) and not np.isnan(expected).any()
         return {
@@ -373,7 +382,11 @@ class ShedStream:
 
     @property
     def record(self) -> ShedRecord:
-        """What was dropped, by arrival in ticks and by cost key: sketches of the results are asked through it."""
+        """How many rows were dropped, by arrival in ticks.
+
+        Sketches that count the input's rows, each as one, by any of its columns, are asked through it. It knows nothing
+        of keys, since it cannot know by which of them a sketch counts.
+        """
         return self._state.record
 
     @property
