@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment.monitor.coordinator import _Query
-from catchment.monitor.machine import Send
+from catchment.monitor.coordinator import Coordinator, _Query
+from catchment.monitor.machine import Received, Send, Tick
 from catchment.monitor.messages import Order, Report
 from catchment.monitor.packing import unpack_updates
+from catchment.monitor.peer import Ledger, Peer
+from catchment.monitor.rules import countdown
 from catchment.monitor.rules.countdown import CountdownSteersman
 from catchment.monitor.rules.push import PushGuard
-from catchment.monitor.site import Arrived
+from catchment.monitor.site import WANT_FLUSH, Arrived, Leave, Site
 from catchment.monitor.vectors import Drift, SignedVector
-from catchment.monitor.watch import SelfJoin
-from catchment.monitor.wire import read_frame
+from catchment.monitor.watch import Distinct, SelfJoin, Total
+from catchment.monitor.wire import read_frame, write_frame
 from catchment.sketch.keys import hash_keys
 from catchment.testing.monitor_world import build_monitor_world
 from catchment.testing.simulation import simulate
@@ -168,3 +170,75 @@ def test_a_zone_is_kept_where_drifts_cancel_and_that_is_cheaper(monkeypatch: pyt
     dearer, none = _hopping("full", monkeypatch, keep=False)
     assert none == 0
     assert bytes_ < 0.9 * dearer
+
+
+def test_kept_zones_are_safe_on_a_bad_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept whenever anything is left, which is far more often than it pays."""
+    monkeypatch.setattr(countdown, "worth_keeping", lambda left, *_: left > 0.02)
+    kept = 0
+    original = CountdownSteersman.rebalanced
+
+    def counted(self: CountdownSteersman, *args: Any, **more: Any) -> CountdownSteersman | None:
+        nonlocal kept
+        again = original(self, *args, **more)
+        kept += again is not None
+        return again
+
+    monkeypatch.setattr(CountdownSteersman, "rebalanced", counted)
+    for watch in (
+        SelfJoin(theta=0.6, epsilon=0.4, delta=0.4, rule="full"),
+        SelfJoin(theta=0.5, epsilon=0.3, delta=0.4, window=2000, rule="near"),
+        Distinct(theta=0.6, epsilon=0.4, delta=0.4, window=2000, rule="full"),
+    ):
+        simulate(partial(build_monitor_world, watch=watch), range(20), jobs=1).raise_failure()
+    assert kept > 100
+
+
+def _orders(actions: Any, to: str) -> list[Order]:
+    frames = [read_frame(action.frame) for action in actions if isinstance(action, Send) and action.to == to]
+    return [frame for frame in frames if isinstance(frame, Order)]
+
+
+def test_a_new_life_is_spoken_to_though_the_old_one_had_acknowledged_all() -> None:
+    watch = SelfJoin(theta=0.2, epsilon=0.05, delta=0.05, rule="push")
+    coordinator = Coordinator((watch,), ("a", "b"))
+    (order,) = _orders(coordinator.handle(Tick(), 0), "a")
+    heard = Report(query=1, epoch=order.epoch, incarnation=1, seq=1, acked=order.seq, watch=watch.fingerprint)
+    coordinator.handle(Received("a", write_frame(heard)), 10)
+    assert not _orders(coordinator.handle(Tick(), 5_000), "a")  # nothing to repeat: it is in a part's hands
+    born = Report(query=1, incarnation=2, seq=1, watch=watch.fingerprint)
+    (again,) = _orders(coordinator.handle(Received("a", write_frame(born)), 5_010), "a")
+    assert again.want == WANT_FLUSH
+
+
+def test_a_farewell_that_is_repeated_begins_one_round() -> None:
+    watch = Total(theta=0.1)
+    coordinator, site = Coordinator((watch,), ("a", "b")), Site("a", (watch,))
+    site.handle(Arrived(np.arange(5)), 0)
+    (order,) = _orders(coordinator.handle(Tick(), 0), "a")
+    site.handle(Received("coordinator", write_frame(order)), 1)
+    farewells = []
+    for now, event in ((2, Leave()), (2_000, Tick()), (4_000, Tick())):
+        farewells += [action.frame for action in site.handle(event, now) if isinstance(action, Send)]
+    assert len(farewells) == 3
+    rounds = []
+    for frame in farewells:
+        coordinator.handle(Received("a", frame), 5_000)
+        rounds.append(coordinator._queries[1]._round)
+    assert rounds[1:] == rounds[:1] * 2
+
+
+def test_a_long_vector_with_parts_is_read_back() -> None:
+    watch = SelfJoin(theta=0.04, epsilon=0.009, delta=0.01, rule="push")
+    vector = watch.new_vector()
+    ledger, peer = Ledger(watch, vector), Peer(np.zeros(vector.shape, np.int64), np.zeros(vector.shape, np.int64))
+    change = vector.values()
+    change[0, 5] = 3
+    peer.add(change, partial=True)
+    peer.stored = (1, 1)
+    kept = ledger.whole("a", peer)
+    again = Peer(np.zeros(vector.shape, np.int64), np.zeros(vector.shape, np.int64))
+    ledger.read("a", again, {kept.name: kept.blob})
+    assert np.array_equal(again.contribution, change)
+    assert again.ahead is not None
+    assert np.array_equal(again.ahead, change)

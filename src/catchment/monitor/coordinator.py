@@ -215,8 +215,9 @@ class _Query:
         reborn = report.incarnation != peer.incarnation
         back = not peer.alive
         peer.incarnation, peer.seq, peer.seen, peer.alive = report.incarnation, report.seq, now, True
-        if reborn and not report.leaving:
-            peer.left = False
+        if reborn:
+            peer.acked, peer.speak = 0, True  # the new life has heard nothing of what the old one acknowledged
+            peer.left = peer.left and bool(report.leaving)
         if report.epoch == self._owner.epoch:
             peer.acked = max(peer.acked, report.acked)
         pushes = self._rule is not None and self._rule.pushes
@@ -235,7 +236,7 @@ class _Query:
             view.statistic = report.statistic if report.step == view.step else ()
             view.pending = report.pending
             peer.cut = report.position, report.time
-        if report.leaving and current:
+        if report.leaving and current and (not peer.left or actions):  # not each time that it says so
             peer.left = True
             actions.append(self._ledger.whole(site, peer))
             self._collect(self._alive())
@@ -257,10 +258,11 @@ class _Query:
             raise DamagedBytesError(f"a vector of {site!r} that does not say what it is of")
         if report.position < flush.behind or abs(report.time - flush.older) >= LARGEST:
             raise DamagedBytesError(f"a flush of {site!r} from before its first event")
-        change = read_change(self._vector, flush.cells, flush.updates)
-        sums = change if flush.whole else change.astype(np.float64) + peer.contribution
-        if float(np.abs(sums.astype(np.float64)).max(initial=0.0)) >= LARGEST:
-            raise DamagedBytesError(f"counts of {site!r} beyond {LARGEST}")
+        change = read_change(self._vector, flush.cells, flush.updates).astype(np.float64)
+        others = self._total.astype(np.float64) - peer.contribution
+        counts = change if flush.whole else change + peer.contribution
+        if not self._vector.possible(counts) or float(np.abs(others + counts).max(initial=0.0)) >= LARGEST:
+            raise DamagedBytesError(f"counts of {site!r} that cannot be")
 
     def _keep(self, site: str, peer: Peer, report: Report) -> list[Action]:
         """Add a flush up, if it fits what is stored, and make it durable before anything else is said."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from catchment.monitor.machine import Persist
 from catchment.monitor.messages import Flush
-from catchment.monitor.packing import LARGEST, pack_cells
+from catchment.monitor.packing import LARGEST
 from catchment.monitor.rules.base import Terms
 from catchment.monitor.site import NEVER
 from catchment.monitor.vectors import Vector, read_change
@@ -82,9 +82,9 @@ class Ledger:
         writer = Writer()
         writer.numbers("QQQq", *peer.stored, *peer.flushed)
         writer.numbers("BBB", peer.left, peer.fell, peer.ahead is not None)
-        writer.raw(pack_cells(peer.contribution))
+        writer.integers(peer.contribution)
         if peer.ahead is not None:
-            writer.raw(pack_cells(peer.ahead))
+            writer.integers(peer.ahead)
         blob = self._sealed(writer)
         peer.whole_bytes, peer.log_bytes, peer.log = len(blob), 0, 0
         return Persist(self._whole_name(site), blob)

@@ -65,9 +65,9 @@ class Plan:
 
 
 def plan(zones: dict[str, Zone], sites: int, past: Past | None) -> Plan:
-    """The cheapest rule for the next round; push, as long as nothing is known."""
+    """The cheapest rule for the next round; push, as long as nothing is known; the last one, if nothing happened."""
     if past is None or not past.events or not past.flushes:
-        return Plan("push", math.inf)
+        return Plan(past.rule if past is not None and past.rule in zones else "push", math.inf)
     first = next(iter(zones.values()))
     shifts = [Shift(cells) for cells in past.moves if np.any(cells)]
     size = _flush_size(past)

@@ -10,8 +10,8 @@ estimate needs (the coupons of Lang 2017): n keys hit E_n C = Σ_c 1 - (1 - p_c)
 holds as if they were independent, with Σ p(1 - p) <= width as the variance. For few keys there is a better way: n - C
 of them fell into a cell that was taken, each with probability at most n/(2 width), the chance of the n likeliest cells.
 
-In a window a cell keeps the newest time of its keys: the table is exactly that of the keys in the window, and falls by
-itself.
+In a window a cell keeps the newest time of its keys: the table is exactly that of the keys in the window, late ones at
+their own times, and falls by itself.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ __all__ = [
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
 
 LEVELS = 32
 _NEVER = np.iinfo(np.int64).min
@@ -67,6 +68,9 @@ class PresenceVector(Vector):
 
     def values(self) -> I64:
         return self._seen.astype(np.int64).reshape(self.shape)
+
+    def possible(self, counts: F64) -> bool:
+        return bool(np.all((counts == 0) | (counts == 1)))
 
     def packed(self, cells: I64) -> bytes:
         return _packed(cells)
@@ -113,6 +117,9 @@ class WindowPresenceVector(Vector):
     def values(self) -> I64:
         start = max(self._time - self._window, _NEVER)
         return (self._newest > start).astype(np.int64).reshape(self.shape)
+
+    def possible(self, counts: F64) -> bool:
+        return bool(np.all((counts == 0) | (counts == 1)))
 
     def packed(self, cells: I64) -> bytes:
         return _packed(cells)
@@ -184,7 +191,8 @@ def keys_at_least(cells: float, width: int, delta: float) -> float:
 def width_for(epsilon: float, delta: float) -> int:
     """The columns with which the estimate is within epsilon of the truth, with probability 1 - delta.
 
-    The curve rises by width/ln 2 for each factor e of the keys; a bit more, for the steps of the levels.
+    From some two keys a column on the curve rises by width/ln 2 for each factor e of the keys, and this is proven.
+    Below that it is flatter, and C strays less: there Bernstein proves about twice epsilon, and the estimate keeps it.
     """
     width = 16.0
     while _radius(math.floor(width), delta / 4) > 0.999 * width / math.log(2) * math.log1p(epsilon):
@@ -210,8 +218,10 @@ def _few(cells: float, width: int, delta: float) -> float:
         away = (1 - kept) * math.log((1 - kept) / chance) + kept * math.log(kept / (1 - chance))
         return math.exp(-keys * away) >= delta
 
-    if cells < 1 or cells >= width / 2:
-        return math.inf if cells >= 1 else 0.0
+    if cells < 1 - 1e-9:
+        return 0.0
+    if cells >= width / 2:
+        return math.inf
     if possible(float(width)):
         return math.inf
     return math.ceil(bisect(possible, cells, float(width)))

@@ -239,6 +239,7 @@ class _Post:
         self._site, self._watch = site, watch
         self._drift = Drift(vector)
         self._number = 0  # of the last flush in this life
+        self._part_bytes = 0  # of parts since the last that was none
         self._pending: _Taken | None = None  # the last flush, as long as it is not stored at the coordinator
         self._left = False
         # What the coordinator has said, and to which of its lives and rounds that belongs.
@@ -332,6 +333,7 @@ class _Post:
             cells, updates = b"", part
         else:
             cells, updates = self._drift.taken() if fits else (self._drift.whole(), b"")
+        self._part_bytes = self._part_bytes + len(part) if part else 0
         self._number += 1
         site = self._site
         self._pending = _Taken(not fits, site.position, site.time, fell, cells, updates, bool(part))
@@ -358,7 +360,9 @@ class _Post:
             return
         guard = self._guard
         if self._pending is None and guard.must_flush():
-            self._take_flush(self._number, guard.part())
+            # Parts, until they have cost as much as all of it: the coordinator can go back to that only.
+            part = guard.part() if self._part_bytes <= self._drift.cells.size else b""
+            self._take_flush(self._number, part)
         level = guard.look()
         if level > self._level:
             if guard.stands:

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 from catchment.errors import DamagedBytesError, InputError
 from catchment.kernel.fast_ams import add_signed, add_signed_tracked, measure_rows
 from catchment.kernel.hashing import draws
-from catchment.monitor.packing import KEY_BITS, LARGEST_LISTED, pack_cells, pack_updates, unpack_cells, unpack_updates
+from catchment.monitor.packing import (
+    KEY_BITS,
+    LARGEST,
+    LARGEST_LISTED,
+    pack_cells,
+    pack_updates,
+    unpack_cells,
+    unpack_updates,
+)
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import KeyBatch
 from catchment.window.ecm import ECMSketch
@@ -81,6 +89,10 @@ class Vector(ABC):
             values = self.values()
             for drift in self.drifts:
                 drift.moved_to(values, events)
+
+    def possible(self, counts: F64) -> bool:
+        """Whether a site's cells may be this."""
+        return float(np.abs(counts).max(initial=0.0)) < LARGEST
 
     def packed(self, cells: I64) -> bytes:
         """Another way to write a change than cell by cell, which may be shorter; nothing, if there is none."""

@@ -176,7 +176,7 @@ def _some_watch(rng: random.Random) -> Watch:
 
 def _stream(draws: np.random.Generator, rng: random.Random, both: bool, back: float) -> tuple[I64, I64, I64, I64]:
     count = rng.randint(0, 1500)
-    keys = draws.zipf(rng.uniform(1.1, 2.5), count) % 50
+    keys = draws.zipf(rng.uniform(1.1, 2.5), count) % rng.choice((50, 50, 5000))
     times = np.sort(draws.integers(0, UNTIL, count))
     if rng.random() < 0.3 and count:
         times = np.sort(np.minimum(times, rng.randint(1, UNTIL)))  # all of it early, and then only silence

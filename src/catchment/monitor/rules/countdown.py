@@ -118,13 +118,13 @@ class CountdownSteersman(Steersman):
         self._zone.follow(moved)
         balances = {share: self._zone.slack(moved, 1, 1 - share) for share in SHARES}
         whole = {share: share * self._zone.at_zero + balances[share] for share in SHARES}
-        if not max(whole.values()) > 0:
+        if not (self._zone.at_zero > 0 and max(whole.values()) > 0):
             return None
         # The more the sites have, the less a drift that bends ζ costs them.
         share = max(share for share in SHARES if whole[share] >= NEAR * max(whole.values()))
         left = whole[share]
         others = flushed + self._sites * STEP_BYTES * math.log2(1 / self._enough)
-        if not left * (others + self._sites * len(self._zone.to_bytes())) > self._zone.at_zero * others:
+        if not worth_keeping(left / self._zone.at_zero, others, self._sites * len(self._zone.to_bytes())):
             return None
         again = CountdownSteersman(
             self.name, self.number, self.value, self._band, self._zone, self._sites, reference=self._reference,
@@ -157,6 +157,15 @@ class CountdownSteersman(Steersman):
     def proven(self, sites: Mapping[str, SiteView]) -> bool:
         # A site that has not got its terms yet stands at the cut of its statistic, where it has lost nothing.
         return all(view.confirmed >= view.step - 1 for view in sites.values()) and _levels(sites) <= self._sites
+
+
+def worth_keeping(left: float, others: float, zone: int) -> bool:
+    """Whether a round with this share of the slack, and without the zone's bytes, costs less than one with both.
+
+    >>> worth_keeping(0.5, others=1000, zone=2000), worth_keeping(0.5, others=1000, zone=900)
+    (True, False)
+    """
+    return left * (others + zone) > others
 
 
 def _levels(sites: Mapping[str, SiteView]) -> int:

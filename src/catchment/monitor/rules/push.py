@@ -38,10 +38,11 @@ LEFT = 0.5
 """A flush may leave drift of so much of the budget at the site: mostly keys that came once or twice, which are many and
 hardly lengthen it."""
 GROWN = 2.0
+UNCHANGED = 8
 SETTLED_BYTES, SETTLED_CELLS = 3_000, 4
 """The rule is chosen anew when the slack has changed by this factor, and each site has flushed so many bytes, and so
 many for each cell, that the new round is little beside it: some 100 bytes and a flush of all that parts have left. In a
-young stream all that is not forwarding is lost."""
+young stream all that is not forwarding is lost. Where the slack has not changed it takes so many times as much."""
 
 
 class PushGuard(Guard):
@@ -65,7 +66,11 @@ class PushGuard(Guard):
         return (self._rises and self.drift.fell) or self._sites * self.drift.reach(self._counted) > self._budget
 
     def part(self) -> bytes:
-        return self.drift.taken_part(LEFT * self._budget / self._sites, self._counted) if self._counted else b""
+        return (
+            self.drift.taken_part(LEFT * self._budget / self._sites, self._counted)
+            if self._counted and self._budget
+            else b""
+        )
 
     def look(self) -> int:
         return int(self.must_flush())
@@ -102,7 +107,7 @@ class PushSteersman(Steersman):
         self.flushed(total, 0, grows=grows)
         self._first = self._room
         self._counts = self._counted
-        self._settled = max(SETTLED_BYTES, SETTLED_CELLS * total.size) * sites
+        self._settled = max(SETTLED_BYTES, SETTLED_CELLS * int(np.count_nonzero(total))) * sites
         self._zone = sites.to_bytes(4, "little") + bytes([self._counted, rises])
 
     def flushed(self, total: I64, size: int, *, grows: bool) -> None:
@@ -121,7 +126,9 @@ class PushSteersman(Steersman):
 
     def _hold(self, sites: Mapping[str, SiteView]) -> Hold:
         # A little less than there is, so that the next small change does not ask for smaller ones at once.
-        self._now = 0.98 * self._room if self._budgets else 0.0
+        # With less than one for each site everything is told anyway, and of 0 nobody need be told that it is less.
+        room = 0.98 * self._room
+        self._now = room if self._budgets and room >= self._sites else 0.0
         self._lost = 0.0
         for site, view in sites.items():
             known = self._given.setdefault(site, {})
@@ -149,7 +156,7 @@ class PushSteersman(Steersman):
         if self._rises and not self._grows:
             return Collect(tuple(sites))  # the zone is another one now
         grown = not self._first / GROWN <= self._room <= self._first * GROWN
-        if self._settles and grown and self._spent > self._settled:
+        if self._settles and self._spent > (self._settled if grown else UNCHANGED * self._settled):
             return Collect(tuple(sites))
         if self._now > self._room or self._lost > NEWS_BYTES * self._sites:
             return self._hold(sites)
