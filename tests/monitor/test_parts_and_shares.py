@@ -242,3 +242,9 @@ def test_a_long_vector_with_parts_is_read_back() -> None:
     assert np.array_equal(again.contribution, change)
     assert again.ahead is not None
     assert np.array_equal(again.ahead, change)
+
+
+@pytest.mark.parametrize("seed", [30030, 31966])
+def test_a_report_that_is_repeated_is_heard_whatever_has_changed_since(seed: int) -> None:
+    """A flush of presence that was added already was counted twice, and a statistic was held against the next rule."""
+    simulate(build_monitor_world, range(seed, seed + 1), jobs=1).raise_failure()

@@ -61,9 +61,9 @@ class ShedOperator:
         return float(self._sums[0]), float(self._sums[1])
 
     @property
-    def finished(self) -> float:
-        """When the last one was; -inf before the first."""
-        return self._finished
+    def finished(self) -> int:
+        """When the last one was; 0 before the first."""
+        return 0 if self._finished == -math.inf else math.ceil(self._finished)
 
     def learns_like(self, other: ShedOperator) -> bool:
         """Whether both were built with the same parameters."""

@@ -211,7 +211,7 @@ class _Query:
             return []
         view = self._views[site]
         here = report.epoch == self._owner.epoch and report.round == self._round and report.step <= view.step
-        self._check(site, peer, report)
+        self._check(site, peer, report, here=here)
         reborn = report.incarnation != peer.incarnation
         back = not peer.alive
         peer.incarnation, peer.seq, peer.seen, peer.alive = report.incarnation, report.seq, now, True
@@ -245,9 +245,12 @@ class _Query:
         self._go_on()
         return actions
 
-    def _check(self, site: str, peer: Peer, report: Report) -> None:
-        """Refuse what no site of ours says, before anything is changed by it."""
-        if report.statistic and self._rule is not None and not self._rule.fits(report.statistic):
+    def _check(self, site: str, peer: Peer, report: Report, *, here: bool) -> None:
+        """Refuse what no site of ours says, before anything is changed by it.
+
+        A statistic of an earlier round may be one of another rule, and does not matter any more.
+        """
+        if report.statistic and here and self._rule is not None and not self._rule.fits(report.statistic):
             raise DamagedBytesError(f"a statistic of {site!r} that is none of this rule's")
         flush = report.flush
         if flush is None:
@@ -261,15 +264,23 @@ class _Query:
         change = read_change(self._vector, flush.cells, flush.updates).astype(np.float64)
         others = self._total.astype(np.float64) - peer.contribution
         counts = change if flush.whole else change + peer.contribution
+        if not self._builds(peer, report):
+            return  # it has been added already, or is not going to be
         if not self._vector.possible(counts) or float(np.abs(others + counts).max(initial=0.0)) >= LARGEST:
             raise DamagedBytesError(f"counts of {site!r} that cannot be")
+
+    @staticmethod
+    def _builds(peer: Peer, report: Report) -> bool:
+        """Whether its flush is a new one, and all of the vector or a change upon what is stored."""
+        assert report.flush is not None
+        if (report.incarnation, report.number) <= peer.stored:
+            return False
+        return bool(report.flush.whole) or (report.incarnation, report.number - 1) == peer.stored
 
     def _keep(self, site: str, peer: Peer, report: Report) -> list[Action]:
         """Add a flush up, if it fits what is stored, and make it durable before anything else is said."""
         flush = report.flush
-        if flush is None or (report.incarnation, report.number) <= peer.stored:
-            return []
-        if not flush.whole and (report.incarnation, report.number - 1) != peer.stored:
+        if flush is None or not self._builds(peer, report):
             return []
         change = read_change(self._vector, flush.cells, flush.updates)
         if flush.whole:
