@@ -231,10 +231,12 @@ def _on_spark(target: float, found: dict[str, float], progress: Progress) -> Ite
     found["las_spark_recovered_over_target"] = shedding.recovered
     found["las_spark_unshed_over_target"] = keeping.recovered
     found["las_spark_dropped_share"] = shedding.dropped / shedding.rows
+    found["las_spark_learning_share"] = shedding.learning_share
     found["las_spark_target_seconds"] = target
     yield "LAS on Spark, after a burst", "wait over the target; unshed beside", shedding.recovered, keeping.recovered
     yield "LAS on Spark, worst batch", "wait over the target; unshed beside", shedding.worst_batch, keeping.worst_batch
     yield "LAS on Spark", "share of rows shed", found["las_spark_dropped_share"], None
+    yield "LAS on Spark", "share of the batches' time for deciding and learning", shedding.learning_share, None
     yield (
         "LAS on Spark, nothing shed",
         "time over a plain map of the same rows",

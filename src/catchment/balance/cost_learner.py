@@ -8,8 +8,9 @@
     any            `first` tuples, or twice as many as at    tells the matrices, keeps them           the same
                    the last time, and never stable so far
 
-OSG's instances and LAS's operator are this machine (thesis, Figures 7.17 and 8.2, Listing 8.3). The last line is ours:
-without it a scheduler or shedder knows nothing until some 2,000 tuples are done, which under heavy load is too late.
+LAS's operator is this machine (thesis, Figure 8.2, Listing 8.3); OSG's instances, with marks and other rules of
+stability, are their own (`scheduler.instance`). The last line is ours: without it a shedder knows nothing until some
+2,000 tuples are done, which under heavy load is too late.
 """
 
 from __future__ import annotations

@@ -262,10 +262,10 @@ class _Query:
         if report.position < flush.behind or abs(report.time - flush.older) >= LARGEST:
             raise DamagedBytesError(f"a flush of {site!r} from before its first event")
         change = read_change(self._vector, flush.cells, flush.updates).astype(np.float64)
-        others = self._total.astype(np.float64) - peer.contribution
-        counts = change if flush.whole else change + peer.contribution
         if not self._builds(peer, report):
             return  # it has been added already, or is not going to be
+        others = self._total.astype(np.float64) - peer.contribution
+        counts = change if flush.whole else change + peer.contribution
         if not self._vector.possible(counts) or float(np.abs(others + counts).max(initial=0.0)) >= LARGEST:
             raise DamagedBytesError(f"counts of {site!r} that cannot be")
 

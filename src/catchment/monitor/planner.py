@@ -4,9 +4,8 @@ When a round ends the coordinator has every site's drift of that round, the numb
 that flushing it took. So each rule can be tried on it: how much of its slack would that drift have used up, hence how
 many events its round would last, and what would be sent in it.
 
-- *Countdown* with a zone: k times the steps of a round, the zone, and one flush of every site, over as many events as
-use
-  up k ζ(0). (What FGM/O of EDBT 2019 does for two zones of different price.)
+- *Countdown* with a zone: k times the steps of a round, the zone, and one flush of every site, over as many events
+  as use up k ζ(0). (What FGM/O of EDBT 2019 does for two zones of different price.)
 - *Push*: one flush whenever a site's own drift has used up its share; no steps, but more and smaller flushes.
 
 The bytes of a flush of m events are taken to grow like a power of m between the sizes that were seen: an event that

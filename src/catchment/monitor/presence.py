@@ -43,19 +43,42 @@ LEVELS = 32
 _NEVER = np.iinfo(np.int64).min
 
 
-class PresenceVector(Vector):
-    """1 in each cell that a key has fallen into, ever."""
+class _Table(Vector):
+    """Cells of 0 and 1; a change is the places that have changed."""
 
-    def __init__(self, *, width: int, seed: int) -> None:
+    def __init__(self, width: int, seed: int) -> None:
         super().__init__()
         self.rows, self.width = LEVELS, width
         self._draw = draws(seed, 1)[0]
-        self._seen = np.zeros(self.rows * width, dtype=np.bool_)
 
     def check(self, weights: I64, times: I64 | None, stream: int) -> None:
         super().check(weights, times, stream)
         if bool(np.any(weights < 0)):
             raise InputError("a negative weight for a distinct count", "keys that were seen cannot be taken back")
+
+    def possible(self, counts: F64) -> bool:
+        return bool(np.all((counts == 0) | (counts == 1)))
+
+    def packed(self, cells: I64) -> bytes:
+        flat = cells.reshape(-1)
+        places = np.flatnonzero(flat)
+        return pack_updates(places.astype(np.uint64), flat[places])
+
+    def unpacked(self, updates: bytes) -> I64:
+        places, changes = unpack_updates(updates)
+        cells = np.zeros(self.rows * self.width, dtype=np.int64)
+        if places.size and int(places[-1]) >= cells.size:
+            raise DamagedBytesError(f"a change of cell {int(places[-1])} of {cells.size}")
+        cells[places.astype(np.int64)] = changes
+        return cells.reshape(self.shape)
+
+
+class PresenceVector(_Table):
+    """1 in each cell that a key has fallen into, ever."""
+
+    def __init__(self, *, width: int, seed: int) -> None:
+        super().__init__(width, seed)
+        self._seen = np.zeros(self.rows * width, dtype=np.bool_)
 
     def add(self, hashes: U64, weights: I64, times: I64 | None, stream: int) -> None:
         fresh = np.empty(hashes.size, dtype=np.int64)
@@ -69,15 +92,6 @@ class PresenceVector(Vector):
     def values(self) -> I64:
         return self._seen.astype(np.int64).reshape(self.shape)
 
-    def possible(self, counts: F64) -> bool:
-        return bool(np.all((counts == 0) | (counts == 1)))
-
-    def packed(self, cells: I64) -> bytes:
-        return _packed(cells)
-
-    def unpacked(self, updates: bytes) -> I64:
-        return _unpacked(updates, self.shape)
-
     def write(self, writer: Writer) -> None:
         writer.raw(np.packbits(self._seen).tobytes())
 
@@ -87,13 +101,12 @@ class PresenceVector(Vector):
         self._seen = np.unpackbits(bits, count=size).astype(np.bool_)
 
 
-class WindowPresenceVector(Vector):
+class WindowPresenceVector(_Table):
     """1 in each cell that a key in the window has fallen into."""
 
     def __init__(self, *, width: int, seed: int, window: int) -> None:
-        super().__init__()
-        self.rows, self.width = LEVELS, width
-        self._draw, self._window = draws(seed, 1)[0], window
+        super().__init__(width, seed)
+        self._window = window
         self._newest = np.full(self.rows * width, _NEVER, dtype=np.int64)
         self._time = _NEVER
 
@@ -101,8 +114,6 @@ class WindowPresenceVector(Vector):
         super().check(weights, times, stream)
         if times is None:
             raise InputError("events without times for a window", "give times= with every event")
-        if bool(np.any(weights < 0)):
-            raise InputError("a negative weight for a distinct count", "keys that were seen cannot be taken back")
 
     def add(self, hashes: U64, weights: I64, times: I64 | None, stream: int) -> None:
         assert times is not None  # checked
@@ -118,15 +129,6 @@ class WindowPresenceVector(Vector):
         start = max(self._time - self._window, _NEVER)
         return (self._newest > start).astype(np.int64).reshape(self.shape)
 
-    def possible(self, counts: F64) -> bool:
-        return bool(np.all((counts == 0) | (counts == 1)))
-
-    def packed(self, cells: I64) -> bytes:
-        return _packed(cells)
-
-    def unpacked(self, updates: bytes) -> I64:
-        return _unpacked(updates, self.shape)
-
     def write(self, writer: Writer) -> None:
         writer.numbers("q", self._time)
         writer.raw(self._newest.astype("<i8").tobytes())
@@ -134,22 +136,6 @@ class WindowPresenceVector(Vector):
     def read(self, reader: Reader) -> None:
         (self._time,) = reader.numbers("q")
         self._newest = np.frombuffer(reader.raw(8 * self._newest.size), dtype="<i8").astype(np.int64)
-
-
-def _packed(cells: I64) -> bytes:
-    """The places that changed and by how much."""
-    flat = cells.reshape(-1)
-    places = np.flatnonzero(flat)
-    return pack_updates(places.astype(np.uint64), flat[places])
-
-
-def _unpacked(updates: bytes, shape: tuple[int, int]) -> I64:
-    places, changes = unpack_updates(updates)
-    cells = np.zeros(shape[0] * shape[1], dtype=np.int64)
-    if places.size and int(places[-1]) >= cells.size:
-        raise DamagedBytesError(f"a change of cell {int(places[-1])} of {cells.size}")
-    cells[places.astype(np.int64)] = changes
-    return cells.reshape(shape)
 
 
 # -- how many keys ----------------------------------------------------------------------------------------------
