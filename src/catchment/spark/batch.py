@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from catchment.errors import ParameterError
 from catchment.sketch.base import Sketch
+from catchment.spark.packed import packed, unpacked
 from catchment.spark.plan import Measure, Plan, SketchOf
 from catchment.spark.scan import Scan, plain_scan
 from catchment.spark.tasks import Gathering, big_batches, parts_of
@@ -86,7 +87,7 @@ def sketch(
     elif lane == "scan":
         raise ParameterError("lane='scan' for a DataFrame that it does not fit", f"{scan}: use lane='auto'")
     else:
-        parts = rows.mapInArrow(_Gather(plan), plan.parts_schema())
+        parts = _rows_parts(rows, plan)
     if not plan.by:
         parts = parts.union(_nothing(df, plan))
     grouped = parts.groupBy(*(name for name in plan.parts_schema().names if name != "part"))
@@ -100,6 +101,20 @@ def _nothing(df: DataFrame, plan: Plan) -> DataFrame:
         events = kind_of(measure.using, merging=True).events(measure.using)
         rows.append((*((measure.name,) if plan.named else ()), events.to_bytes()))
     return df.sparkSession.createDataFrame(rows, plan.parts_schema())
+
+
+def _rows_parts(rows: DataFrame, plan: Plan) -> DataFrame:
+    """What tasks make of rows that the JVM gives them."""
+    gather, batches = _Gather(plan), packed(rows)
+    if batches is None:
+        return rows.mapInArrow(gather, plan.parts_schema())
+    schema = to_arrow_schema(rows.schema, timezone="UTC")
+
+    def parts(task: Iterable[bytes]) -> Iterator[tuple[Any, ...]]:
+        for batch in gather(unpacked(iter(task), schema)):
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+    return rows.sparkSession.createDataFrame(batches.mapPartitions(parts), plan.parts_schema(), verifySchema=False)
 
 
 class _Gather:

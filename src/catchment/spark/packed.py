@@ -1,0 +1,60 @@
+"""Rows in Arrow batches that the JVM packs as it does for `DataFrame.toArrow`, passed on to Python as they are.
+
+`mapInArrow` wraps each row in another, and writes it as a struct, before Python unwraps the batch: of three columns
+that costs as much as packing them does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import RDD
+from pyspark.serializers import FramedSerializer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["packed", "unpacked"]
+
+ROWS = 10_000
+"""Rows in a batch, as many as Spark's own default: more gain nothing, and Arrow holds 2 GiB in one."""
+
+_LIMIT = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+
+class _AsTheyAre(FramedSerializer):
+    """Bytes are passed as bytes."""
+
+    def dumps(self, obj: bytes) -> bytes:
+        return obj
+
+    def loads(self, obj: bytes) -> bytes:
+        return obj
+
+
+def packed(rows: DataFrame) -> RDD[bytes] | None:
+    """The rows as batches, or None where Spark has no such way.
+
+    Spark Connect has none. Neither has a plan that is adapted while it runs: to get at its rows is to run its shuffles,
+    and nothing may run before an action does. A shuffle costs more than is saved here.
+    """
+    if not hasattr(rows, "_jdf"):
+        return None
+    plan = rows._jdf.queryExecution().executedPlan()
+    if plan.getClass().getSimpleName() == "AdaptiveSparkPlanExec":
+        return None
+    spark = rows.sparkSession
+    before = spark.conf.get(_LIMIT)
+    spark.conf.set(_LIMIT, ROWS)  # is read when the batches are planned, and only then
+    try:
+        batches = rows._jdf.toArrowBatchRdd(plan).toJavaRDD()
+    finally:
+        spark.conf.set(_LIMIT, str(before))
+    return RDD(batches, spark.sparkContext, _AsTheyAre())
+
+
+def unpacked(batches: Iterator[bytes], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The batches as Arrow's; `schema` is that of the rows."""
+    return (pa.ipc.read_record_batch(pa.py_buffer(batch), schema) for batch in batches)
