@@ -17,7 +17,7 @@ from catchment.app.report import shown
 
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "benchmarks/figures"
-NAMES = ("sketches", "startup", "windows")
+NAMES = ("sketches", "startup", "windows", "spark")
 
 
 def rendered(report: dict[str, Any]) -> str:

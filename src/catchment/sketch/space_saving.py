@@ -271,10 +271,7 @@ class SpaceSaving(Sketch):
         self._hashes[: best.size], self._counts[: best.size] = union[best], sums[best]
         self._errors[: best.size] = wrongs[best]
         sources = numbers[named[best]]
-        places = named[best] - starts[sources]
-        by_source = np.argsort(sources, kind="stable")
-        for chosen in np.split(by_source, np.flatnonzero(np.diff(sources[by_source])) + 1):
-            self._items.copy_from(parts[sources[chosen[0]]]._items, places[chosen], chosen)
+        self._items.take([part._items for part in parts], sources, named[best] - starts[sources])
         build_table(self._table, self._hashes, self._used)
 
     def _write(self, writer: Writer) -> None:

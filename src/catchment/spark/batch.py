@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -89,18 +90,9 @@ def sketch(
     else:
         parts = _rows_parts(rows, plan)
     if not plan.by:
-        parts = parts.union(_nothing(df, plan))
+        return parts.repartition(1).mapInArrow(_merge_all(plan), plan.result_schema())
     grouped = parts.groupBy(*(name for name in plan.parts_schema().names if name != "part"))
     return grouped.applyInArrow(_merge(plan), plan.result_schema())
-
-
-def _nothing(df: DataFrame, plan: Plan) -> DataFrame:
-    """A part without events for each measure, so that there is a sketch where there is no row."""
-    rows = []
-    for measure in plan.measures:
-        events = kind_of(measure.using, merging=True).events(measure.using)
-        rows.append((*((measure.name,) if plan.named else ()), events.to_bytes()))
-    return df.sparkSession.createDataFrame(rows, plan.parts_schema())
 
 
 def _rows_parts(rows: DataFrame, plan: Plan) -> DataFrame:
@@ -150,6 +142,22 @@ class _Scanning(_Gather):
         return self.gather(table for number in chosen for table in self.scan.read(number))
 
 
+def _merge_all(plan: Plan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """All parts become one sketch for each measure, also where there is no part."""
+    schema = to_arrow_schema(plan.result_schema(), timezone="UTC")
+
+    def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        wholes = {measure.name: _Whole(measure) for measure in plan.measures}
+        for batch in batches:
+            for name, whole in wholes.items():
+                mine = batch.filter(pc.equal(batch.column(0), name)) if plan.named else batch
+                whole.add(mine.column("part").to_pylist())
+        for name, whole in wholes.items():
+            yield _row([name, whole.built()] if plan.named else [whole.built()], schema)
+
+    return merge
+
+
 def _merge(plan: Plan) -> Callable[..., Iterator[pa.RecordBatch]]:
     """All parts of one group and measure become its sketch."""
     measures = {measure.name: measure for measure in plan.measures}
@@ -158,18 +166,10 @@ def _merge(plan: Plan) -> Callable[..., Iterator[pa.RecordBatch]]:
 
     def merge(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         values = [scalar.as_py() for scalar in key]
-        measure: Measure = measures[values[-1]] if named else next(iter(measures.values()))
-        using = measure.using
-        kind = kind_of(using, merging=True).events
-        whole = kind(using)
+        whole = _Whole(measures[values[-1]] if named else next(iter(measures.values())))
         for batch in batches:
-            whole.add([kind.from_bytes(using, part) for part in batch.column("part").to_pylist()])
-        built = using.copy()
-        whole.replay(built)
-        arrays = [
-            pa.array([value], type=field.type) for value, field in zip([*values, built.to_bytes()], schema, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            whole.add(batch.column("part").to_pylist())
+        yield _row([*values, whole.built()], schema)
 
     # Spark tells the forms of this function apart by its annotations, which must be types, not text.
     merge.__annotations__ = {
@@ -178,3 +178,25 @@ def _merge(plan: Plan) -> Callable[..., Iterator[pa.RecordBatch]]:
         "return": Iterator[pa.RecordBatch],
     }
     return merge
+
+
+class _Whole:
+    """The events of all parts of one measure, on their way to its sketch."""
+
+    def __init__(self, measure: Measure) -> None:
+        self._using = measure.using
+        self._kind = kind_of(measure.using, merging=True).events
+        self._events = self._kind(measure.using)
+
+    def add(self, parts: list[bytes]) -> None:
+        self._events.add([self._kind.from_bytes(self._using, part) for part in parts])
+
+    def built(self) -> bytes:
+        built = self._using.copy()
+        self._events.replay(built)
+        return built.to_bytes()
+
+
+def _row(values: list[Any], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [pa.array([value], type=field.type) for value, field in zip(values, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

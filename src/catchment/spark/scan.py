@@ -29,6 +29,8 @@ from catchment.spark.tasks import ROWS_AT_ONCE
 __all__ = ["Scan", "plain_scan"]
 
 TASKS_A_CORE = 4
+TASK_ROWS = 5_000_000
+"""Rows for which another task is worth the twentieth of a second that it takes to begin."""
 _MANY_FILES = 512
 _READ = (IntegralType, StringType, BinaryType, TimestampType, TimestampNTZType, DoubleType, FloatType)
 _NOT_BY = (TimestampType, TimestampNTZType, DoubleType, FloatType)
@@ -110,7 +112,8 @@ def plain_scan(df: DataFrame, plan: Plan) -> Scan | str:
     cores = df.sparkSession.sparkContext.defaultParallelism
     texts = [name for name in dict.fromkeys(columns.values()) if isinstance(df.schema[name].dataType, StringType)]
     places = tuple((name, place) for place, name in columns.items())
-    return Scan(_shared_out(units, TASKS_A_CORE * cores), places, tuple(texts))
+    rounds = -(-sum(rows for _, _, rows in units) // (TASK_ROWS * cores))
+    return Scan(_shared_out(units, min(max(rounds, 1), TASKS_A_CORE) * cores), places, tuple(texts))
 
 
 def _relation(df: DataFrame) -> Any:
