@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import RDD
 from pyspark.serializers import FramedSerializer
 
@@ -50,6 +51,8 @@ def packed(rows: DataFrame) -> RDD[bytes] | None:
     spark.conf.set(_LIMIT, ROWS)  # is read when the batches are planned, and only then
     try:
         batches = rows._jdf.toArrowBatchRdd(plan).toJavaRDD()
+    except Py4JError:  # not a public method: it may go, and some platforms forbid it
+        return None
     finally:
         spark.conf.set(_LIMIT, str(before))
     return RDD(batches, spark.sparkContext, _AsTheyAre())
