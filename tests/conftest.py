@@ -17,16 +17,19 @@ pytest_plugins = ["pytester"]
 _unexplained: list[str] = []
 
 
-class _SparkTogether(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """One worker runs all the Spark tests, on one session; every other test goes to whoever is free."""
+class _SparkByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """A file of Spark tests stays on one worker, whose session they share; every other test goes to whoever is free.
+
+    Each worker has a session of its own: a Spark test mostly waits, for a job to be planned or a stream to turn.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+        return nodeid.split("::")[0] if nodeid.startswith("tests/spark/") else nodeid
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    return _SparkTogether(config, log)
+    return _SparkByFile(config, log)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
