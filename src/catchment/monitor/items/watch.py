@@ -12,7 +12,7 @@ a site whose count of an item has left its band, by arrivals or by expiry, tells
 An item's count C over all sites is between L, the sum of its lows, and H, the sum of the bands' upper ends; and
 H - L <= a (T + L). The set is all items with H >= T. So every item with C >= T is in it; and one that is in it has
 C >= L >= T (1 - a)/(1 + a) > (1 - theta) T. For L >= T the bounds are within theta of L. All of this is certain: counts
-at sites are exact. Items that a site was never told of, or that it has not told of, have the band [0, a T / k].
+at sites are exact (of items whose 64-bit hashes differ). What a site has not told of has the band [0, a T / k].
 
 Where a T / k < 1 every change is told, as in a forwarding of all events, and the set is exact.
 
