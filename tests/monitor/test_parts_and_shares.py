@@ -224,7 +224,9 @@ def test_a_farewell_that_is_repeated_begins_one_round() -> None:
     rounds = []
     for frame in farewells:
         coordinator.handle(Received("a", frame), 5_000)
-        rounds.append(coordinator._queries[1]._round)
+        query = coordinator._queries[1]
+        assert isinstance(query, _Query)
+        rounds.append(query._round)
     assert rounds[1:] == rounds[:1] * 2
 
 

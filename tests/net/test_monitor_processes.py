@@ -28,6 +28,12 @@ name = "skew"
 quantity = "self_join"
 theta = 0.2
 epsilon = 0.1
+
+[[watch]]
+name = "pages"
+quantity = "items"
+threshold = 2000
+theta = 0.2
 """
 BACK_WITHIN = 60.0
 """Seconds after the last start within which the answer must be about everything again; Python takes most of them."""
@@ -82,7 +88,7 @@ class World:
         return found
 
     def await_everything(self) -> dict[str, Any]:
-        """Wait until both claims are about every line that was written."""
+        """Wait until all claims are about every line that was written."""
         end = time.monotonic() + BACK_WITHIN
         while time.monotonic() < end:
             for name, process in self.running.items():
@@ -135,6 +141,11 @@ def test_killed_and_started_again_nothing_is_lost_or_counted_twice(world: World)
     truth = sum(count * count for count in world.counts.values())
     assert abs(claims["skew"]["value"] - truth) <= 0.2 * truth
     assert claims["skew"]["low"] <= truth <= claims["skew"]["high"]
+    pages = {item["key"]: item for item in claims["pages"]["items"]}
+    assert {key for key, count in world.counts.items() if count >= 2000} <= set(pages)
+    for key, item in pages.items():
+        assert world.counts[key] >= 1600
+        assert item["low"] <= world.counts[key] <= item["high"]
 
 
 def test_stopped_kindly_they_end_well(world: World) -> None:

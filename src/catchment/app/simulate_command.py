@@ -19,13 +19,13 @@ def simulate(
     again: Annotated[int | None, typer.Option(help="Play this one seed, and print its last lines.")] = None,
 ) -> None:
     """Play worlds of monitors with loss, crashes, partitions, skew; fail if a claim is false or does not come back."""
-    from catchment.testing.monitor_world import build_monitor_world
     from catchment.testing.simulation import Outcome, replay
     from catchment.testing.simulation import simulate as play_seeds
+    from catchment.testing.worlds import build_world
 
     if again is not None:
         try:
-            network = replay(build_monitor_world, again)
+            network = replay(build_world, again)
         except SimulationError as failure:
             print(failure)
             raise typer.Exit(1) from None
@@ -36,7 +36,7 @@ def simulate(
     def tell(outcome: Outcome) -> None:
         print(f"{outcome.seeds:,} seeds, {outcome.claims:,} claims, {len(outcome.failures)} failures", file=sys.stderr)
 
-    outcome = play_seeds(build_monitor_world, range(first, first + seeds), jobs=jobs, progress=tell)
+    outcome = play_seeds(build_world, range(first, first + seeds), jobs=jobs, progress=tell)
     print(outcome)
     if not outcome.holds:
         raise typer.Exit(1)

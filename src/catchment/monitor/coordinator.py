@@ -29,6 +29,10 @@ from numpy.typing import NDArray
 
 from catchment.answer import Answer
 from catchment.errors import BytesError, DamagedBytesError, NameNotFoundError, ParameterError
+from catchment.monitor.items.claim import ItemsClaim
+from catchment.monitor.items.messages import ItemsReport
+from catchment.monitor.items.query import ItemsQuery
+from catchment.monitor.items.watch import Items
 from catchment.monitor.machine import COORDINATOR, Action, Persist, Purpose, Received, Send, Tick
 from catchment.monitor.messages import Order, Report
 from catchment.monitor.packing import LARGEST
@@ -36,16 +40,16 @@ from catchment.monitor.peer import Ledger, Peer
 from catchment.monitor.planner import Past
 from catchment.monitor.rules.base import Ask, Collect, Decision, Hold, Keep, SiteView, Steersman, Terms
 from catchment.monitor.site import NEVER, WANT_FLUSH, WANT_STATISTIC
+from catchment.monitor.states import ASKING, COLLECTING, HOLDING
 from catchment.monitor.traffic import Traffic
 from catchment.monitor.vectors import read_change
 from catchment.monitor.watch import Watch
-from catchment.monitor.wire import read_frame, write_frame
+from catchment.monitor.wire import Message, read_frame, write_frame
 
 __all__ = ["Claim", "Coordinator"]
 
 I64 = NDArray[np.int64]
 
-COLLECTING, ASKING, HOLDING = "collecting", "asking", "holding"
 EPOCH = "epoch"
 
 
@@ -88,7 +92,7 @@ class Coordinator:
 
     def __init__(
         self,
-        watches: tuple[Watch, ...],
+        watches: tuple[Watch | Items, ...],
         sites: tuple[str, ...],
         *,
         blobs: dict[str, bytes] | None = None,
@@ -104,8 +108,13 @@ class Coordinator:
         self.traffic = Traffic()
         self.refused = 0
         self.epoch = max(life, 1 + (int.from_bytes(blobs[EPOCH], "little") if EPOCH in blobs else 0))
-        self._lease, self._resend = lease, resend
-        self._queries = {watch.number: _Query(self, watch, sites, blobs) for watch in watches}
+        self.lease, self.resend = lease, resend
+        self._queries = {
+            watch.number: ItemsQuery(self, watch, sites, blobs)
+            if isinstance(watch, Items)
+            else _Query(self, watch, sites, blobs)
+            for watch in watches
+        }
         self._opening: list[Action] = [Persist(EPOCH, self.epoch.to_bytes(8, "little"))]
         self._started = False
 
@@ -134,12 +143,13 @@ class Coordinator:
     def _receive(self, event: Received, now: int) -> list[Action]:
         try:
             report = read_frame(event.frame)
-            if not isinstance(report, Report) or report.query not in self._queries:
+            query = self._queries.get(report.query) if isinstance(report, Report | ItemsReport) else None
+            if query is None or not isinstance(report, query.hears):
                 raise DamagedBytesError(f"a {type(report).__name__} that is no report on a query here")
             if self.epoch < report.epoch < LARGEST:
                 self._rise_above(report.epoch, now)
                 return [Persist(EPOCH, self.epoch.to_bytes(8, "little"))]
-            return self._queries[report.query].hear(event.sender, report, now)
+            return query.hear(event.sender, report, now)
         except BytesError:
             self.refused += 1
             return []
@@ -154,18 +164,33 @@ class Coordinator:
 
     def claim(self, query: int) -> Claim | None:
         """What is claimed now; None before the first round."""
+        found = self._query(query)
+        if isinstance(found, ItemsQuery):
+            raise NameNotFoundError(f"query {query} is a watch of items", f"ask items({query})")
+        return found.claimed()
+
+    def items(self, query: int) -> ItemsClaim | None:
+        """What is claimed now by a watch of items; None before every site was heard."""
+        found = self._query(query)
+        if not isinstance(found, ItemsQuery):
+            raise NameNotFoundError(f"query {query} is no watch of items", f"ask claim({query})")
+        return found.claimed()
+
+    def _query(self, query: int) -> _Query | ItemsQuery:
         if query not in self._queries:
             known = ", ".join(map(str, self._queries))
             raise NameNotFoundError(f"no query {query}", f"there are {known}")
-        return self._queries[query].claimed()
+        return self._queries[query]
 
     def rule(self, query: int) -> str:
         """The name of the rule in force; empty before the first round."""
-        return self._queries[query].rule_name
+        return self._query(query).rule_name
 
 
 class _Query:
     """The coordinator's part in one query."""
+
+    hears = Report
 
     def __init__(self, owner: Coordinator, watch: Watch, sites: tuple[str, ...], blobs: dict[str, bytes]) -> None:
         self._owner, self._watch = owner, watch
@@ -201,7 +226,8 @@ class _Query:
 
     # -- reports ----------------------------------------------------------------------------------------------
 
-    def hear(self, site: str, report: Report, now: int) -> list[Action]:
+    def hear(self, site: str, report: Message, now: int) -> list[Action]:
+        assert isinstance(report, Report)
         peer = self._peers.get(site)
         if peer is None:
             raise DamagedBytesError(f"a report of {site!r}, which takes no part")
@@ -226,7 +252,7 @@ class _Query:
         if report.flush is not None and pushes:
             peer.speak = True  # it cannot flush again before it hears that this one is safe
         elif report.urgent or report.flush is not None:
-            peer.answer_at = min(peer.answer_at, now + self._owner._resend // 3)  # something else may be said before
+            peer.answer_at = min(peer.answer_at, now + self._owner.resend // 3)  # something else may be said before
         awaited = self._awaits_flush(site)
         current = (report.incarnation, report.number) == peer.stored
         if here and current:
@@ -442,7 +468,7 @@ class _Query:
     # -- time -------------------------------------------------------------------------------------------------
 
     def expire(self, now: int) -> None:
-        lost = [site for site in self._alive() if now - self._peers[site].seen > self._owner._lease]
+        lost = [site for site in self._alive() if now - self._peers[site].seen > self._owner.lease]
         for site in lost:
             self._lose(self._peers[site])
         if lost:
@@ -459,14 +485,14 @@ class _Query:
 
     @property
     def due(self) -> int:
-        times = [peer.seen + self._owner._lease + 1 for peer in self._peers.values() if peer.alive and not peer.left]
+        times = [peer.seen + self._owner.lease + 1 for peer in self._peers.values() if peer.alive and not peer.left]
         times += [self._due(peer) for peer in self._peers.values()]
         return min(times, default=NEVER)
 
     def _due(self, peer: Peer) -> int:
         if peer.speak:
             return peer.said
-        again = peer.said + self._owner._resend if peer.alive and peer.acked < peer.needed else NEVER
+        again = peer.said + self._owner.resend if peer.alive and peer.acked < peer.needed else NEVER
         return min(again, peer.answer_at)
 
     # -- orders -----------------------------------------------------------------------------------------------

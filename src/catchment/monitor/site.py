@@ -31,13 +31,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import BytesError, DamagedBytesError, ParameterError
+from catchment.monitor.items.messages import ItemsOrder
+from catchment.monitor.items.post import ItemsPost
+from catchment.monitor.items.table import ItemTable
+from catchment.monitor.items.watch import Items
 from catchment.monitor.machine import COORDINATOR, Action, Persist, Purpose, Received, Send, Tick
 from catchment.monitor.messages import Flush, Order, Report
 from catchment.monitor.rules.base import Guard, Terms
 from catchment.monitor.traffic import Traffic
 from catchment.monitor.vectors import Drift, Vector
 from catchment.monitor.watch import Watch
-from catchment.monitor.wire import read_frame, write_frame
+from catchment.monitor.wire import Message, read_frame, write_frame
 from catchment.sketch.checks import are_ones, as_weights
 from catchment.sketch.codec import Writer, open_envelope, seal_envelope
 from catchment.sketch.keys import as_keys
@@ -94,7 +98,7 @@ class Site:
     def __init__(
         self,
         name: str,
-        watches: tuple[Watch, ...],
+        watches: tuple[Watch | Items, ...],
         *,
         blobs: dict[str, bytes] | None = None,
         life: int = 0,
@@ -113,18 +117,27 @@ class Site:
         self._timed = False  # times may be negative
         self.refused = 0
         self.gone = False
-        self._heartbeat, self._resend, self._keep = heartbeat, resend, keep
+        self.heartbeat, self.resend, self._keep = heartbeat, resend, keep
         self._durable = 0
         self._leaving = False
         self._vectors: dict[Any, Vector] = {}
+        self._tables: dict[Any, ItemTable] = {}
         for watch in watches:
-            self._vectors.setdefault(watch.vector_key, watch.new_vector())
+            if isinstance(watch, Items):
+                self._tables.setdefault(watch.table_key, ItemTable(watch.window))
+            else:
+                self._vectors.setdefault(watch.vector_key, watch.new_vector())
         blobs = blobs or {}
         self.incarnation = max(life, 1 + (int.from_bytes(blobs[LIFE], "little") if LIFE in blobs else 0))
         if STATE in blobs:
             self._read(blobs[STATE])
-        self._posts = {watch.number: _Post(self, watch, self._vectors[watch.vector_key]) for watch in watches}
+        self._posts = {watch.number: self._post(watch) for watch in watches}
         self._opening: list[Action] = [Persist(LIFE, self.incarnation.to_bytes(8, "little"))]
+
+    def _post(self, watch: Watch | Items) -> _Post | ItemsPost:
+        if isinstance(watch, Items):
+            return ItemsPost(self, watch, self._tables[watch.table_key])
+        return _Post(self, watch, self._vectors[watch.vector_key])
 
     @property
     def vectors(self) -> tuple[Vector, ...]:
@@ -168,9 +181,13 @@ class Site:
             weights = _ONE if are_ones(event.weights) else as_weights(event.weights, len(batch), signed=True)
             for vector in self._vectors.values():
                 vector.check(weights, times, event.stream)
-            hashes = batch.hashes()
-            for vector in self._vectors.values():
-                vector.add(hashes, weights, times, event.stream)
+            checked = [(table, table.check(batch, times, event.weights, event.stream)) for table in self._all_tables()]
+            if self._vectors:
+                hashes = batch.hashes()
+                for vector in self._vectors.values():
+                    vector.add(hashes, weights, times, event.stream)
+            for table, counted in checked:
+                table.add(counted)
             self.position += len(batch)
             if times is not None and times.size:
                 newest = int(times.max())
@@ -179,13 +196,19 @@ class Site:
             self.time, self._timed = event.time, True
             for vector in self._vectors.values():
                 vector.advance(event.time)
+            for table in self._all_tables():
+                table.advance(event.time)
+
+    def _all_tables(self) -> tuple[ItemTable, ...]:
+        return tuple(self._tables.values())
 
     def _receive(self, frame: bytes, now: int) -> None:
         try:
             order = read_frame(frame)
-            if not isinstance(order, Order) or order.query not in self._posts:
+            post = self._posts.get(order.query) if isinstance(order, Order | ItemsOrder) else None
+            if post is None:
                 raise DamagedBytesError(f"a {type(order).__name__} that is no order for a query here")
-            self._posts[order.query].obey(order, now)
+            post.obey(order, now)
         except BytesError:
             self.refused += 1
 
@@ -196,11 +219,13 @@ class Site:
         writer.numbers("QqBI", self.position, self.time, self._timed, len(self._vectors))
         for vector in self._vectors.values():
             vector.write(writer)
+        for table in self._all_tables():
+            table.write(writer)
         return seal_envelope(_FAMILY, self._kinds(), writer.getvalue())
 
     def _kinds(self) -> bytes:
-        """What the vectors are of, in their order."""
-        return crc32(repr(list(self._vectors)).encode()).to_bytes(4, "little")
+        """What the vectors and tables are of, in their order."""
+        return crc32(repr([*self._vectors, *self._tables]).encode()).to_bytes(4, "little")
 
     def _read(self, blob: bytes) -> None:
         family, kinds, reader = open_envelope(blob)
@@ -212,6 +237,8 @@ class Site:
             raise DamagedBytesError(f"a state of {count} vectors where {len(self._vectors)} are needed")
         for vector in self._vectors.values():
             vector.read(reader)
+        for table in self._all_tables():
+            table.read(reader)
         reader.finish()
         self._durable = self.position
 
@@ -259,7 +286,9 @@ class _Post:
 
     # -- what comes in ----------------------------------------------------------------------------------------
 
-    def obey(self, order: Order, now: int) -> None:
+    def obey(self, order: Message, now: int) -> None:
+        if not isinstance(order, Order):
+            raise DamagedBytesError(f"a {type(order).__name__} for query {self._watch.number}")
         if (order.epoch, order.seq) < (self._epoch, self._order):
             return
         mine = order.incarnation == self._site.incarnation
@@ -270,7 +299,7 @@ class _Post:
             self._pending = None
         self._epoch, self._order = order.epoch, order.seq
         if order.urgent:
-            self._answer_at = min(self._answer_at, now + self._site._resend // 3)  # something else may be said before
+            self._answer_at = min(self._answer_at, now + self._site.resend // 3)  # something else may be said before
         target = order.epoch, order.round, order.step
         if target <= self._at:
             return
@@ -378,7 +407,7 @@ class _Post:
         if self._speak:
             return self._last_said
         urgent = self._acked < self._needed or self._pending is not None
-        return min(self._answer_at, self._last_said + (self._site._resend if urgent else self._site._heartbeat))
+        return min(self._answer_at, self._last_said + (self._site.resend if urgent else self._site.heartbeat))
 
     def word(self, now: int) -> list[Action]:
         if now < self.due:

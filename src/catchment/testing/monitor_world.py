@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.monitor.coordinator import HOLDING, Claim, Coordinator
+from catchment.monitor.coordinator import Claim, Coordinator
 from catchment.monitor.machine import COORDINATOR
 from catchment.monitor.site import Arrived, Leave, Site
+from catchment.monitor.states import HOLDING
 from catchment.monitor.watch import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
 from catchment.testing.faults import Faults
 from catchment.testing.host import Node

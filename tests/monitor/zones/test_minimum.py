@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from catchment.errors import ParameterError
-from catchment.monitor.zones.minimum import MinimumZone, is_frequent, item_slacks, rises_and_falls
+from catchment.monitor.zones.minimum import MinimumZone, rises_and_falls
 from catchment.monitor.zones.quorum import Quorum
 from tests.monitor.zones.zone_cases import largest_steps
 
@@ -88,26 +88,3 @@ def test_one_and_many_scaled_and_shared_are_the_same() -> None:
 def test_thresholds_that_are_not_around_the_reference_are_refused(low: float, high: float, norms: list[float]) -> None:
     with pytest.raises(ParameterError):
         MinimumZone(low, high, norms)
-
-
-def test_an_item_is_called_for_by_the_factors_of_lemma_1() -> None:
-    frequent, rare = np.array([[100.0, 130.0]]), np.array([[99.0, 300.0]])
-    assert is_frequent(np.vstack([frequent, rare]), 100.0).tolist() == [True, False]
-    assert item_slacks(frequent, np.array([[-20.0, 0.0]]), 100.0, 0.2)[0] == pytest.approx(0)
-    assert item_slacks(rare, np.array([[21.0, 500.0]]), 100.0, 0.2)[0] == pytest.approx(0)
-    assert item_slacks(rare, np.array([[-50.0, 500.0]]), 100.0, 0.2)[0] == pytest.approx(71.0)
-
-
-def test_an_item_at_rest_is_as_far_as_the_nearest_bad_counters() -> None:
-    rng = np.random.default_rng(4)
-    for _ in range(100):
-        counters = rng.uniform(0, 150, (1, 4))
-        counters[0, 0] = 50.0
-        slack = float(item_slacks(counters, np.zeros((1, 4)), 100.0, 0.1)[0])
-        assert slack == pytest.approx(np.linalg.norm(np.maximum(counters, 110.0) - counters))
-
-
-@pytest.mark.parametrize(("threshold", "theta"), [(0.0, 0.1), (math.inf, 0.1), (5.0, 1.0), (5.0, -0.1)])
-def test_items_need_a_threshold_and_a_share(threshold: float, theta: float) -> None:
-    with pytest.raises(ParameterError, match="threshold"):
-        item_slacks(np.ones((1, 2)), np.zeros((1, 2)), threshold, theta)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from catchment.monitor.zones.inner_product import InnerProductZone
 from catchment.monitor.zones.linear import LinearZone
-from catchment.monitor.zones.minimum import item_slacks
 from catchment.monitor.zones.self_join import SelfJoinZone
 
 F64 = NDArray[np.float64]
@@ -106,24 +105,6 @@ def linear(rng: Rng, depth: int) -> Case:
     return Case(reference, lambda d, scale, share: zone.slacks(d, scale, share), zone.at_zero, outside)
 
 
-def item(rng: Rng, depth: int, *, frequent: bool) -> Case:
-    """One item of `depth` counters, about a threshold of 100."""
-    theta = rng.uniform(0.0, 0.5)
-    reference = rng.uniform(0.0, 250.0, depth)
-    reference[rng.integers(depth)] = rng.uniform(0.0, 99.0)
-    if frequent:
-        reference = rng.uniform(100.0, 250.0, depth)
-
-    def slacks(drifts: F64, scale: float, share: float) -> F64:
-        return item_slacks(np.broadcast_to(reference, drifts.shape), drifts, 100.0, theta, scale, share)
-
-    def outside(vectors: F64) -> F64:
-        least = vectors.min(axis=-1)
-        return np.asarray(((1 - theta) * 100.0 - least if frequent else least - (1 + theta) * 100.0) / 100.0)
-
-    return Case(reference, slacks, float(slacks(np.zeros((1, depth)), 1.0, 1.0)[0]), outside)
-
-
 def _self_joins() -> dict[str, tuple[Any, dict[str, Any]]]:
     kinds = {"full": {}, "near": {"near": True}, "cheap": {"cheap": True}}
     return {
@@ -150,8 +131,6 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     },
     "inner product cheap": (inner_product, {"cheap": True}),
     "linear": (linear, {}),
-    "frequent item": (item, {"frequent": True}),
-    "infrequent item": (item, {"frequent": False}),
 }
 
 DEPTHS = (1, 3, 5, 7, 9)

@@ -13,6 +13,7 @@ from catchment.answer import plain
 from catchment.app.watch_tables import read_watches
 from catchment.errors import NameNotFoundError
 from catchment.monitor.coordinator import Claim, Coordinator
+from catchment.monitor.items import Items, ItemsClaim
 from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.watch import Watch
 from catchment.net.driver import Driver
@@ -23,6 +24,7 @@ from catchment.net.source.base import Batch, Source
 __all__ = ["claim_line", "read_claims", "start_coordinator", "start_site"]
 
 CLAIMS = "claims.json"
+_ITEMS_SHOWN = 5
 
 
 def start_coordinator(file: Path, *, every: float) -> int:
@@ -117,7 +119,7 @@ def _log() -> None:
 class _Teller:
     """Prints claims that have changed, and keeps them in a file for others."""
 
-    def __init__(self, watches: dict[str, Watch], file: Path, every: float) -> None:
+    def __init__(self, watches: dict[str, Watch | Items], file: Path, every: float) -> None:
         self._watches, self._file, self._every = watches, file, every
         self._next = 0.0
         self._told: dict[str, Any] = {}
@@ -126,7 +128,10 @@ class _Teller:
         if clock() < self._next:
             return
         self._next = clock() + self._every
-        now = {name: _shown(machine.claim(watch.number)) for name, watch in self._watches.items()}
+        now = {
+            name: _shown(machine.items(watch.number) if isinstance(watch, Items) else machine.claim(watch.number))
+            for name, watch in self._watches.items()
+        }
         if now == self._told:
             return
         for name, claim in now.items():
@@ -138,9 +143,11 @@ class _Teller:
         beside.replace(self._file)
 
 
-def _shown(claim: Claim | None) -> dict[str, Any] | None:
+def _shown(claim: Claim | ItemsClaim | None) -> dict[str, Any] | None:
     if claim is None:
         return None
+    if isinstance(claim, ItemsClaim):
+        return claim.to_dict()
     answer = claim.answer.to_dict()
     shown: dict[str, Any] = plain(
         {**answer, "cut": claim.cut, "left": claim.left, "state": claim.state, "round": claim.round}
@@ -151,9 +158,22 @@ def _shown(claim: Claim | None) -> dict[str, Any] | None:
 def claim_line(name: str, claim: dict[str, Any] | None) -> str:
     if claim is None:
         return f"{name}: nothing yet"
-    low, high = (f"{claim[end]:,.6g}" if claim[end] is not None else "∞" for end in ("low", "high"))
     events = sum(position for position, _ in claim["cut"].values())
     missing = f", missing {', '.join(claim['missing'])}" if claim["missing"] else ""
-    return (
-        f"{name}: {claim['value']:,.6g} in [{low}, {high}], of {events:,} events at {len(claim['cut'])} sites{missing}"
-    )
+    about = f"of {events:,} events at {len(claim['cut'])} sites{missing}"
+    if "items" in claim:
+        return f"{name}: {_item_words(claim)}, {about}"
+    low, high = (f"{claim[end]:,.6g}" if claim[end] is not None else "∞" for end in ("low", "high"))
+    return f"{name}: {claim['value']:,.6g} in [{low}, {high}], {about}"
+
+
+def _item_words(claim: dict[str, Any]) -> str:
+    """How many items, and the first of them; one that may be below the threshold has a question mark."""
+    items = claim["items"]
+    first = [
+        f"{item['key']}{'' if item['certain'] else '?'} in [{item['low']:,}, {item['high']:,}]"
+        for item in items[:_ITEMS_SHOWN]
+    ]
+    more = ["..."] if len(items) > _ITEMS_SHOWN else []
+    listed = f": {', '.join(first + more)}" if items else ""
+    return f"{len(items):,} {'item' if len(items) == 1 else 'items'} from {claim['threshold']:,.6g} on{listed}"

@@ -82,7 +82,9 @@ class LocalCounts(ABC):
         `at` is the time of each, and may be left out where there is no window. `until` is a time that the site has
         reached even if no event says so.
         """
-        batch = self._checked(keys, at, weights, until)
+        self._commit(self._checked(keys, at, weights, until))
+
+    def _commit(self, batch: Batch) -> None:
         self._take(batch)
         if len(batch.keys):
             self.kind = batch.keys.kind

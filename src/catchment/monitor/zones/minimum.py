@@ -15,9 +15,7 @@ collected (max(now - then, 0)) and d^l that of the falls, each against the site'
 and the upper side is asked of the rises, the lower of the falls. In windows counters fall by expiry alone, without any
 arrival: a site must look again when its oldest bucket expires.
 
-**Items (§6.3).** An item is frequent when the least of its d counters is at least τ. Lemma 1 is read as the rule: a
-frequent one must be reported before its estimate is below (1-θ)τ, another before it is above (1+θ)τ. (The displayed
-condition has the two factors exchanged, which would call at once for an item between (1-θ)τ and τ.)
+Items (§6.3) have bands in place of zones: see `monitor/items`.
 
 The 1/n of the paper's averages is in `scale`, as everywhere here: x = n d, against |E_i| and T instead of |E_i|/n and
 T/n.
@@ -33,7 +31,7 @@ from numpy.typing import NDArray
 
 from catchment.errors import ParameterError
 
-__all__ = ["MinimumZone", "is_frequent", "item_slacks", "rises_and_falls"]
+__all__ = ["MinimumZone", "rises_and_falls"]
 
 F64 = NDArray[np.float64]
 
@@ -106,47 +104,3 @@ class MinimumZone:
             below = (self._room_below - grown * falls).min(axis=-1)
         least: F64 = share * np.minimum(above, below)
         return least
-
-
-def is_frequent(counters: F64, threshold: float) -> NDArray[np.bool_]:
-    """Whether each item is: `counters` are its d counters over all sites, shape (items, depth)."""
-    frequent: NDArray[np.bool_] = counters.min(axis=-1) >= threshold
-    return frequent
-
-
-def item_slacks(
-    reference: F64, drift: F64, threshold: float, theta: float = 0.0, scale: float = 1.0, share: float = 1.0
-) -> F64:
-    """The slack of each item, that it is still as frequent, or not, as `reference` says.
-
-    Parameters
-    ----------
-    reference
-        The items' counters over all sites when they were collected, shape (items, depth).
-    drift
-        How a site's own have moved since, signed, of the same shape; X = scale drift.
-    threshold, theta
-        τ and the share of it by which a decision may be wrong.
-    scale, share
-        See the package.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> counters = np.array([[120.0, 110.0], [40.0, 60.0]])
-    >>> item_slacks(counters, np.zeros((2, 2)), threshold=100.0)
-    array([10.        , 72.11...])
-    >>> item_slacks(counters, np.array([[0.0, -12.0], [3.0, 4.0]]), threshold=100.0, theta=0.1)
-    array([ 8.        , 81.25...])
-    """
-    if not (0 < threshold < math.inf and 0 <= theta < 1):
-        raise ParameterError(
-            f"threshold={threshold!r}, theta={theta!r}", "give a positive threshold and a theta from 0 to below 1"
-        )
-    moved = drift * (scale / share)
-    frequent = (reference + moved).min(axis=-1) - (1 - theta) * threshold
-    towards = np.maximum((1 + theta) * threshold - reference, 0.0)
-    room = np.sqrt((towards**2).sum(axis=-1))
-    spent = np.divide((towards * moved).sum(axis=-1), room, out=np.zeros_like(room), where=room > 0)
-    slack: F64 = share * np.where(is_frequent(reference, threshold), frequent, room - spent)
-    return slack

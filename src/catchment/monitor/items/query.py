@@ -1,0 +1,177 @@
+"""ItemsQuery: the coordinator's part in a watch of items. It adds bands up; what it claims is true of its cut.
+
+A site is in one of these states:
+
+    state     event                                      next      does
+    unheard   (a life begins)                            unheard   sends an order, until a report is current
+    any       a report with a list that builds on mine   current   keeps it, durably, then acknowledges
+    any       a report about the list that is held       current   moves the site's cut
+    any       a report about another list                behind    says which list is held: a whole one will come
+    current   a farewell                                 left      keeps that; its bands stay, at their cut
+    any       silent longer than a lease                 missing   names it; its bands stay, at their cut
+    missing   a report                                   (by it)   goes on with it
+
+There are no rounds: a band is true of its site alone, and the bands of all sites add up, whatever each of them is
+doing. So a bad network makes the cut old at the sites that it has cut off, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from catchment.errors import DamagedBytesError, ParameterError
+from catchment.monitor.items.claim import ItemsClaim, items_of
+from catchment.monitor.items.held import Told
+from catchment.monitor.items.ledger import ItemsLedger, ItemsPeer
+from catchment.monitor.items.messages import ItemsOrder, ItemsReport
+from catchment.monitor.items.watch import MOST_SITES, Items
+from catchment.monitor.machine import Action, Purpose, Send
+from catchment.monitor.states import COLLECTING, HOLDING
+from catchment.monitor.traffic import Traffic
+from catchment.monitor.wire import Message, write_frame
+
+__all__ = ["ItemsQuery"]
+
+_NEVER = 1 << 60
+
+
+class _Owner(Protocol):
+    """The coordinator that it is a part of."""
+
+    traffic: Traffic
+    epoch: int
+    lease: int
+    resend: int
+
+
+class ItemsQuery:
+    """Holds the bands of all sites in one watch."""
+
+    hears = ItemsReport
+
+    def __init__(self, owner: _Owner, watch: Items, sites: tuple[str, ...], blobs: dict[str, bytes]) -> None:
+        if not 0 < len(sites) <= MOST_SITES:
+            raise ParameterError(f"{len(sites)} sites", f"give from 1 to {MOST_SITES}")
+        self._owner, self._watch = owner, watch
+        self._peers = {site: ItemsPeer() for site in sites}
+        self._ledger = ItemsLedger(watch, len(sites))
+        for site, peer in self._peers.items():
+            self._ledger.read(site, peer, blobs)
+        self._begun = False
+        self._claim: ItemsClaim | None = None
+
+    def start(self, now: int) -> None:
+        for peer in self._peers.values():
+            peer.seen, peer.current, peer.speak = now, False, True
+
+    # -- reports ----------------------------------------------------------------------------------------------
+
+    def hear(self, site: str, report: Message, now: int) -> list[Action]:
+        assert isinstance(report, ItemsReport)
+        peer = self._peers.get(site)
+        if peer is None:
+            raise DamagedBytesError(f"a report of {site!r}, which takes no part")
+        if report.watch not in (0, self._watch.fingerprint):
+            raise DamagedBytesError(f"{site!r} watches something else under the number {report.query}")
+        if (report.incarnation, report.seq) <= (peer.incarnation, peer.seq):
+            return []
+        told = self._read(site, peer, report)
+        if report.incarnation != peer.incarnation:
+            peer.left = peer.left and bool(report.leaving)
+        peer.incarnation, peer.seq, peer.seen, peer.alive = report.incarnation, report.seq, now, True
+        if told is not None:
+            peer.held.take(told)
+            peer.stored = report.incarnation, report.number
+        peer.current = report.sites == len(self._peers) and (report.incarnation, report.number) == peer.stored
+        actions: list[Action] = []
+        if peer.current:
+            peer.cut = report.position, report.time
+            peer.heard = True
+            farewell = bool(report.leaving) and not peer.left
+            peer.left = peer.left or farewell
+            if farewell:
+                actions.append(self._ledger.whole(site, peer))
+            elif told is not None and report.bands is not None:
+                actions.append(self._ledger.change(site, peer, report.bands))
+        answered = peer.current and report.bands is None and report.epoch == self._owner.epoch and not report.leaving
+        peer.speak = peer.speak or not answered
+        self._claim = None
+        return actions
+
+    def _read(self, site: str, peer: ItemsPeer, report: ItemsReport) -> Told | None:
+        """Its list, if that is a new one that builds upon what is held; nothing is changed yet."""
+        bands = report.bands
+        if bands is None or report.sites != len(self._peers):
+            return None
+        if bands.whole and report.watch != self._watch.fingerprint:
+            raise DamagedBytesError(f"a list of {site!r} that does not say what it is of")
+        if (report.incarnation, report.number) <= peer.stored:
+            return None
+        if not bands.whole and (report.incarnation, report.number - 1) != peer.stored:
+            return None
+        return peer.held.read(bands)
+
+    # -- questions --------------------------------------------------------------------------------------------
+
+    @property
+    def rule_name(self) -> str:
+        return self._watch.rule
+
+    def claimed(self) -> ItemsClaim | None:
+        there = [peer for peer in self._peers.values() if peer.alive and not peer.left]
+        self._begun = self._begun or all(peer.heard for peer in there)
+        if not self._begun:
+            return None
+        if self._claim is None:
+            self._claim = ItemsClaim(
+                self._watch.number, self._watch.threshold, self._watch.theta,
+                items_of(self._watch, {site: peer.held for site, peer in self._peers.items()}),
+                {site: peer.cut for site, peer in self._peers.items()}, self._owner.epoch, COLLECTING,
+            )  # fmt: skip
+        left = tuple(site for site, peer in self._peers.items() if peer.left)
+        missing = tuple(site for site, peer in self._peers.items() if not peer.alive and not peer.left)
+        sites = tuple(site for site in self._peers if site not in missing)
+        state = HOLDING if all(peer.current for peer in there) else COLLECTING
+        return replace(self._claim, state=state, sites=sites, missing=missing, left=left)
+
+    # -- time -------------------------------------------------------------------------------------------------
+
+    def expire(self, now: int) -> None:
+        for peer in self._peers.values():
+            if peer.alive and not peer.left and now - peer.seen > self._owner.lease:
+                peer.alive = False
+
+    @property
+    def due(self) -> int:
+        return min(map(self._next, self._peers.values()))
+
+    def _next(self, peer: ItemsPeer) -> int:
+        if peer.left or not peer.alive:
+            return self._speaks_at(peer)
+        return min(self._speaks_at(peer), peer.seen + self._owner.lease + 1)
+
+    def _speaks_at(self, peer: ItemsPeer) -> int:
+        if peer.speak:
+            return peer.said
+        waits = peer.alive and not peer.left and not peer.current
+        return peer.said + self._owner.resend if waits else _NEVER
+
+    # -- orders -----------------------------------------------------------------------------------------------
+
+    def words(self, now: int) -> list[Action]:
+        return [self._word(site, peer, now) for site, peer in self._peers.items() if now >= self._speaks_at(peer)]
+
+    def _word(self, site: str, peer: ItemsPeer, now: int) -> Send:
+        purpose = Purpose.CONTROL if peer.speak else Purpose.RESEND
+        peer.order += 1
+        peer.speak, peer.said = False, now
+        stored = peer.stored[1] if peer.stored[0] == peer.incarnation else 0
+        frame = write_frame(
+            ItemsOrder(
+                query=self._watch.number, epoch=self._owner.epoch, incarnation=peer.incarnation, seq=peer.order,
+                acked=peer.seq, stored=stored, sites=len(self._peers),
+            )
+        )  # fmt: skip
+        self._owner.traffic.add(purpose, len(frame))
+        return Send(site, frame, purpose)

@@ -1,0 +1,60 @@
+"""Watches in files of settings: items beside values, and how their claims are printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from catchment.app.jobs.monitor import claim_line
+from catchment.app.watch_tables import read_watches
+from catchment.errors import SettingsError
+from catchment.monitor import Arrived, Coordinator, Items, Site, Total, Watch
+from catchment.testing.lockstep import Lockstep
+from catchment.window.settings_tables import Places, Table
+
+
+def _read(**values: Any) -> Watch | Items:
+    table = Table({"name": "hot", **values}, ("watch",), Places("coordinator.toml"))
+    return read_watches([table])["hot"]
+
+
+def test_items_are_read() -> None:
+    read = _read(quantity="items", threshold=5000, theta=0.2, window="10 minutes", tick="1 second", rule="centralise")
+    assert read == Items(number=1, threshold=5000, theta=0.2, window=600, rule="centralise")
+    assert _read(quantity="items", threshold=5) == Items(threshold=5)
+    assert _read(quantity="total", window="1 minute") == Total(window=60)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "items without a threshold"),
+        ({"threshold": 0}, "threshold = 0"),
+        ({"threshold": 0.5}, "threshold=0.5"),
+        ({"threshold": 9, "epsilon": 0.1}, "epsilon"),
+        ({"threshold": 9, "rule": "near"}, "rule"),
+    ],
+)
+def test_items_that_make_no_sense_are_refused_with_their_place(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=r"coordinator\.toml.*" + words):
+        _read(quantity="items", **values)
+
+
+def test_a_claim_of_items_is_one_line() -> None:
+    watch = Items(threshold=10, theta=0.5)
+    coordinator = Coordinator((watch,), ("a", "b"))
+    network = Lockstep(coordinator, {name: Site(name, (watch,)) for name in ("a", "b")})
+
+    def line() -> str:
+        claim = coordinator.items(1)
+        assert claim is not None
+        return claim_line("hot", claim.to_dict())
+
+    assert line() == "hot: 0 items from 10 on, of 0 events at 2 sites"
+    network.give("a", Arrived(["x"] * 1200 + ["y"] * 8))
+    assert line() == "hot: 2 items from 10 on: x in [1,200, 1,501], y? in [8, 11], of 1,208 events at 2 sites"
+    network.give("b", Arrived([f"z{n}" for n in range(9)] * 20))
+    assert line().endswith("z1 in [20, 26], z2 in [20, 26], z3 in [20, 26], ..., of 1,388 events at 2 sites")
+    assert line().startswith("hot: 11 items from 10 on: x in")
+    assert claim_line("hot", None) == "hot: nothing yet"
