@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as sql
 
-from catchment import CountMin
+from catchment import CountMin, SpaceSaving
 from catchment.spark import batch, sketch
 from catchment.spark.packed import packed
 
@@ -43,8 +43,8 @@ def test_groups_of_any_type_are_those_of_the_other_way(
         rows = [(values[number % 3], number % 5) for number in range(60)]
         df = spark.createDataFrame(rows, f"place {kind}, key long").withColumn("key", sql.col("key") + 1)
         found = [_sketches(df)]
-        assert packed(df) is not None
-        monkeypatch.setattr(batch, "packed", lambda _: None)
+        assert packed(df, short=True) is not None
+        monkeypatch.setattr(batch, "packed", lambda *_, **__: None)
         found.append(_sketches(df))
         assert found[0] == found[1]
         assert len(found[0]) == 3
@@ -61,9 +61,24 @@ def _sketches(df: Any) -> dict[Any, bytes]:
     return {place: bytes(blob) for place, blob in rows.collect()}
 
 
+def test_text_in_arrow_s_large_types_is_read_as_such(spark: Any) -> None:
+    df = spark.createDataFrame([("oslo", f"key {number % 5}") for number in range(60)], "place string, key string")
+    setting = "spark.sql.execution.arrow.useLargeVarTypes"
+    found = []
+    for large in ("false", "true"):
+        spark.conf.set(setting, large)
+        try:
+            rows = sketch(df, using=SpaceSaving(0.1), keys="key", by="place", lane="rows")
+        finally:
+            spark.conf.set(setting, "false")  # what tasks give back is in the ordinary types
+        found.append({place: bytes(blob) for place, blob in rows.collect()})
+    assert found[0] == found[1]
+    assert SpaceSaving.from_bytes(found[0]["oslo"]).estimate("key 3").value == 12
+
+
 def test_a_plan_with_a_shuffle_is_left_to_spark(spark: Any) -> None:
     df = spark.range(100).groupBy((sql.col("id") % 7).alias("key")).count()
-    assert packed(df) is None
+    assert packed(df, short=True) is None
     (row,) = sketch(df, using=CountMin(0.1, 0.1), keys="key", lane="rows").collect()
     assert CountMin.from_bytes(row["sketch"]).total().value == 7
 

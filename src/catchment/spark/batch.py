@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, StringType
 
 from catchment.errors import ParameterError
 from catchment.sketch.base import Sketch
@@ -97,13 +98,15 @@ def sketch(
 
 def _rows_parts(rows: DataFrame, plan: Plan) -> DataFrame:
     """What tasks make of rows that the JVM gives them."""
-    gather, batches = _Gather(plan), packed(rows)
-    if batches is None:
+    gather = _Gather(plan)
+    values = rows.schema.fields[len(plan.by) :]  # what groups are called is taken to be short
+    way = packed(rows, short=not any(isinstance(field.dataType, StringType | BinaryType) for field in values))
+    if way is None:
         return rows.mapInArrow(gather, plan.parts_schema())
-    schema = to_arrow_schema(rows.schema, timezone="UTC")
+    batches, schema = way
 
     def parts(task: Iterable[bytes]) -> Iterator[tuple[Any, ...]]:
-        for batch in gather(unpacked(iter(task), schema)):
+        for batch in gather(unpacked(task, schema)):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
     return rows.sparkSession.createDataFrame(batches.mapPartitions(parts), plan.parts_schema(), verifySchema=False)
