@@ -20,8 +20,9 @@ from catchment.errors import InputError, ParameterError
 from catchment.sketch.value_estimator import ValueEstimator
 from catchment.spark.balanced_map import BalancedMap, balanced_map
 from catchment.spark.balanced_report import BatchReport
-from catchment.spark.balanced_tasks import COSTS, COSTS_TYPE, HASH, TASK, Dealer, Runner
+from catchment.spark.balanced_tasks import COSTS, COSTS_TYPE, HASH, ROW, TASK, Dealer, Runner
 from catchment.spark.learnt_folder import LearntFolder
+from catchment.spark.row_identity import RowPlaces, content_hash
 
 pytestmark = pytest.mark.spark
 
@@ -266,17 +267,54 @@ def test_a_stream_that_begins_anew_starts_from_what_was_learnt_before(spark: Any
 
 
 def keyed(numbers: list[int]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"id": numbers, HASH: pa.array([10 * n for n in numbers], pa.int64())})
+    return pa.RecordBatch.from_pydict(
+        {
+            "id": pa.array(numbers, pa.int64()),
+            HASH: pa.array([10 * (n % 3) for n in numbers], pa.int64()),
+            ROW: pa.array(numbers, pa.int64()),
+        }
+    )
 
 
-def test_a_partition_in_another_order_is_still_dealt_whole() -> None:
-    hashes, tasks = np.array([0, 10, 20, 30]), np.array([3, 2, 1, 0], dtype=np.int32)
-    dealer = Dealer({-1: (hashes, tasks)}, 4)
-    right = list(dealer(iter([keyed([0, 1]), keyed([2, 3])])))
-    assert [task for batch in right for task in batch.column(TASK).to_pylist()] == [3, 2, 1, 0]
-    wrong = list(dealer(iter([keyed([1, 0]), keyed([2, 3, 4])])))
-    assert [task for batch in wrong for task in batch.column(TASK).to_pylist()] == [2, 0, 0, 2, 0]
-    assert [n for batch in wrong for n in batch.column("id").to_pylist()] == [1, 0, 2, 3, 4]
+def test_a_partition_that_is_computed_again_in_another_order_is_dealt_as_before() -> None:
+    """Rows 1 and 4 have one cost key and are two rows; of 7 there are three, which nobody can tell apart."""
+    given, tasks = [0, 1, 2, 4, 7, 7, 7], np.array([3, 2, 1, 0, 5, 6, 6], dtype=np.int32)
+    dealer = Dealer(RowPlaces(np.zeros(7), np.array(given)), tasks)
+
+    def dealt(*batches: list[int]) -> Counter[tuple[int, int]]:
+        out = list(dealer(iter([keyed(batch) for batch in batches])))
+        assert [n for batch in out for n in batch.column("id").to_pylist()] == [n for batch in batches for n in batch]
+        return Counter((row["id"], row[TASK]) for batch in out for row in batch.to_pylist())
+
+    expected = Counter(zip(given, tasks.tolist(), strict=True))
+    for _ in range(50):
+        np.random.default_rng(_).shuffle(given)
+        assert dealt(given[:3], [], given[3:]) == dealt(given) == expected
+    for wrong, problem in (
+        ([0, 1, 2, 4, 7, 7, 7, 7], "1 rows that were not there"),
+        ([0, 1, 2, 3, 7, 7, 7], "1 rows that were not there"),
+        ([0, 1, 2, 4, 99, 7, 7], "1 rows that were not there"),
+        ([0, 1, 2, 7, 7], "2 rows fewer"),
+    ):
+        with pytest.raises(InputError, match=problem):
+            dealt(wrong)
+    with pytest.raises(InputError, match="7 rows fewer"):
+        dealt()
+
+
+def test_the_hash_of_a_row_tells_all_rows_apart(spark: Any) -> None:
+    """Also where Spark's hash does not: nulls that change places, empty things, texts that a collation takes for equal."""
+    one: dict[str, Any] = {"a": 1, "b": None, "c": "a", "d": [1, None], "e.f": {"x": 1}, "g": (1, None)}
+    others = [
+        {"a": None, "b": 1}, {"c": "A"}, {"c": None}, {"c": ""}, {"d": [None, 1]}, {"d": []}, {"d": None},
+        {"e.f": {"x": 2}}, {"g": (None, 1)}, {"g": None},
+    ]  # fmt: skip
+    schema = "a int, b int, c string, d array<int>, `e.f` map<string, int>, g struct<p: int, q: int>"
+    df = spark.createDataFrame([tuple((one | other).values()) for other in ({}, *others)], schema)
+    df = df.withColumn("c", df["c"].cast("string collate UTF8_LCASE"))
+    twice = df.unionAll(df).repartition(3)
+    found = Counter(row[0] for row in twice.select(content_hash(twice)).collect())
+    assert list(found.values()) == [2] * 11
 
 
 def test_a_task_measures_what_its_rows_took() -> None:

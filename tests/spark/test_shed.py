@@ -133,6 +133,24 @@ def test_a_batch_that_runs_again_is_shed_as_it_was_and_counted_once(spark: Any, 
     assert (flow.metrics["dropped_total"], flow.metrics["kept_total"]) == (10, 0)
 
 
+def test_a_lost_partition_that_comes_back_in_another_order_is_shed_as_it_was(spark: Any, tmp_path: Path) -> None:
+    """The sink is called, and the kept rows are forgotten under way: the side output must be those not in the sink."""
+    stage = Stage(spark, tmp_path)
+    old, new = rows(0, 30, now() - 3600 * SECOND), rows(100, 30, now())
+    pq.write_table(pa.concat_tables([old, new]), tmp_path / "order.parquet")
+
+    def into(results: Any, number: int) -> None:
+        stage.results[number] = [row.id for row in results.collect()]
+        mixed = pa.concat_tables([new, old])
+        pq.write_table(mixed.take(list(range(59, -1, -1))), tmp_path / "order.parquet")
+        spark.catalog.clearCache()
+
+    flow = stage.flow(into=into)
+    flow.process(spark.read.parquet(str(tmp_path / "order.parquet")), 0)
+    assert Counter(stage.results[0]) == expected(range(100, 130))
+    assert sorted(stage.dropped[0]) == list(range(30))
+
+
 def test_answers_by_any_column_hold_for_all_rows(spark: Any, tmp_path: Path) -> None:
     stage = Stage(spark, tmp_path)
     flow = stage.flow()

@@ -59,6 +59,7 @@ from catchment.kernel.checksum import crc32c
 from catchment.kernel.shedding import deal
 from catchment.sketch.checks import check_whole
 from catchment.sketch.keys import KeyBatch
+from catchment.spark.row_identity import RowPlaces, content_hash
 from catchment.spark.shed_state import ShedReport, ShedState, StateFolder
 from catchment.spark.shed_tasks import LANE, MADE, METER, ORDER, ROW, Mark, Meter, Operator
 from catchment.window.durations import microseconds
@@ -68,8 +69,8 @@ __all__ = ["ShedStream", "shed"]
 I64 = NDArray[np.int64]
 Write = Callable[[DataFrame, int], None]
 
-_KEY, _ARRIVAL = "_shed_key", "_shed_arrival"
-_OWN = (ROW, LANE, ORDER, MADE, *METER, _KEY, _ARRIVAL)
+_KEY, _ARRIVAL, _PARTITION = "_shed_key", "_shed_arrival", "_shed_partition"
+_OWN = (ROW, LANE, ORDER, MADE, *METER, _KEY, _ARRIVAL, _PARTITION)
 _UNFINISHED = -2
 _NO_TARGET = 2**50  # microseconds, 35 years
 _NEWEST_SHARE = 0.5  # how much the newest batch counts in what is known of all: batches are few and change quickly
@@ -237,18 +238,19 @@ class ShedStream:
         begun = time.perf_counter()
         self._resume(number)
         arrived = sql.coalesce(sql.unix_micros(_named(self._arrival).cast("timestamp")), sql.lit(-1))
-        rows = batch.withColumn(ROW, sql.monotonically_increasing_id()).persist()
+        rows = batch.withColumn(ROW, content_hash(batch)).persist()
         try:
+            key = sql.xxhash64(self._hashed(batch))
             seen = rows.select(
-                ROW, arrived.alias(_ARRIVAL), sql.xxhash64(self._hashed(batch)).alias(_KEY)
-            ).toArrow()  # fmt: skip
-            table = _Rows(seen)
+                sql.spark_partition_id().alias(_PARTITION), ROW, arrived.alias(_ARRIVAL), key.alias(_KEY)
+            )
+            table = _Rows(seen.toArrow())
             if not table.size:
                 return
             decided, lanes, waits, price, again = self._decide(table, number)
             overhead = time.perf_counter() - begun
             fields = [*rows.schema.fields, StructField(LANE, IntegerType()), StructField(ORDER, LongType())]
-            mark = Mark(table.rows, lanes, to_arrow_schema(StructType(fields), timezone="UTC"))
+            mark = Mark(table.places, lanes, to_arrow_schema(StructType(fields), timezone="UTC"))
             marked = rows.mapInArrow(mark, StructType(fields))
             kept = marked.where(sql.col(LANE) >= 0).repartitionById(self._lanes, sql.col(LANE))
             meter = StructType(
@@ -432,15 +434,20 @@ class ShedStream:
 
 
 class _Rows:
-    """The rows of a batch as the driver needs them, oldest first."""
+    """The rows of a batch as the driver needs them, oldest first, and those of one time by what is in them.
+
+    This order, but for rows that are equal, depends on the rows alone: not on which came first, nor on partitions.
+    """
 
     def __init__(self, table: pa.Table) -> None:
-        rows, arrived, keys = (table.column(name).to_numpy() for name in (ROW, _ARRIVAL, _KEY))
-        order = np.lexsort((rows, arrived))
+        names = (_PARTITION, ROW, _ARRIVAL, _KEY)
+        partitions, rows, arrived, keys = (table.column(name).to_numpy() for name in names)
+        order = np.lexsort((partitions, keys, rows, arrived))
         self.rows: I64 = rows[order]
         self.arrived: I64 = arrived[order]
         self.hashes: NDArray[np.uint64] = np.ascontiguousarray(keys[order]).view(np.uint64)
         self.waiting = self.arrived
+        self.places = RowPlaces(partitions[order], self.rows)
 
     @property
     def size(self) -> int:
