@@ -15,9 +15,9 @@ from pyspark.errors import StreamingQueryException
 from benchmarks.balance_parts.shedding import through_a_burst
 from catchment import CountMin
 from catchment.balance.shed_record import ShedRecord
-from catchment.errors import BytesError, DamagedBytesError, ParameterError
+from catchment.errors import BytesError, DamagedBytesError, InputError, ParameterError
 from catchment.spark.shed import ShedStream, shed
-from catchment.spark.shed_state import ShedState, StateFolder
+from catchment.spark.shed_state import ShedDecision, ShedState, StateFolder
 
 pytestmark = pytest.mark.spark
 
@@ -75,7 +75,11 @@ class Stage:
 
 
 def expected(ids: range) -> Counter[int]:
-    return Counter({number: (0, 2, 1, 1, 1)[number % 5] for number in ids if number % 5})
+    return expected_of(list(ids))
+
+
+def expected_of(ids: list[int]) -> Counter[int]:
+    return Counter(number for number in ids for _ in range((0, 2, 1, 1, 1)[number % 5]))
 
 
 def test_what_waited_too_long_is_dropped_once_and_the_rest_is_done_once(spark: Any, tmp_path: Path) -> None:
@@ -125,12 +129,67 @@ def test_a_batch_that_runs_again_is_shed_as_it_was_and_counted_once(spark: Any, 
     stage.run(flow)
     assert Counter(stage.results[0]) == expected(range(10))
     assert (flow.metrics["dropped_total"], flow.metrics["kept_total"]) == (0, 10)
-    decision.write_bytes(b"no decision at all, but something else")
+    # Without the file it is decided anew.
+    decision.unlink()
     flow = stage.flow(target="10 ms")
-    batch = spark.createDataFrame(rows(0, 10, arrived))
-    flow.process(batch, 0)
+    flow.process(spark.createDataFrame(rows(0, 10, arrived)), 0)
     assert sorted(stage.dropped[0]) == list(range(10))
     assert (flow.metrics["dropped_total"], flow.metrics["kept_total"]) == (10, 0)
+
+
+def test_a_batch_is_shed_as_it_was_in_other_partitions_and_orders_and_other_rows_are_noticed(
+    spark: Any, tmp_path: Path
+) -> None:
+    stage = Stage(spark, tmp_path)
+    # One time, so that nothing but what is in the rows tells their order; some rows are equal.
+    table = pa.concat_tables([rows(0, 30, now()), rows(0, 5, now())])
+
+    def failing(_results: Any, _number: int) -> None:
+        raise RuntimeError("the sink is full")
+
+    usual = {"target": "20 seconds", "expected_cost": "3 seconds"}
+    first = stage.flow(into=failing, tasks=3, **usual)
+    with pytest.raises(RuntimeError, match="the sink is full"):
+        first.process(spark.createDataFrame(table).coalesce(1), 0)
+    (path,) = (tmp_path / "checkpoint" / "shedding").glob("decision-*")
+    decision = ShedDecision.from_bytes(path.read_bytes())
+    lost = int((decision.lanes < 0).sum())
+    assert 0 < lost < 35
+    kept: list[Counter[int]] = []
+    for partitions in (1, 5):
+        mixed = table.take(list(range(34, -1, -1)))
+        flow = stage.flow(tasks=partitions % 3, **usual)  # 1 and 2: lanes of the first run would be too many
+        flow.process(spark.createDataFrame(mixed).repartition(partitions), 0)
+        kept.append(Counter(stage.results[0]))
+        assert flow.metrics["dropped_total"] == len(stage.dropped[0]) == lost
+        assert kept[-1] + expected_of(stage.dropped[0]) == expected_of(table.column("id").to_pylist())
+    assert kept[0] == kept[1]
+    assert ShedDecision.from_bytes(path.read_bytes()).to_bytes() == decision.to_bytes()
+    stage.results.clear()
+    before = sorted((file.name, file.read_bytes()) for file in path.parent.iterdir())
+    with pytest.raises(InputError, match=r"batch 0 has other rows than when .*decision-0 was written.*remove the file"):
+        stage.flow(**usual).process(spark.createDataFrame(table.slice(1)), 0)
+    assert stage.results == {}
+    assert sorted((file.name, file.read_bytes()) for file in path.parent.iterdir()) == before
+
+
+def test_files_may_be_on_any_file_system_that_spark_reaches(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    spark._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.shed.link./far", (tmp_path / "far").as_uri())
+    stage = Stage(spark, tmp_path)
+    for number in range(5):
+        flow = stage.flow(folder="viewfs://shed/far/learnt")
+        flow.process(spark.createDataFrame(rows(10 * number, 4, now())), number)
+        assert flow.metrics["kept_total"] == 4 * (number + 1)
+    names = {file.name for file in (tmp_path / "far" / "learnt").iterdir() if not file.name.endswith(".crc")}
+    assert names == {f"{kind}-{number}" for kind in ("state", "decision") for number in (2, 3, 4)}
+    # A stream with a new checkpoint, and the folder of another's: it begins anew, and is not taken for a rerun.
+    flow = stage.flow(folder="viewfs://shed/far/learnt")
+    flow.process(spark.createDataFrame(rows(500, 4, now())), 0)
+    assert flow.metrics["kept_total"] == 4
+    names = {file.name for file in (tmp_path / "far" / "learnt").iterdir() if not file.name.endswith(".crc")}
+    assert names == {"last-life", "state-0", "decision-0"}
+    assert ShedState.from_bytes((tmp_path / "far" / "learnt" / "last-life").read_bytes()).batch == 4
 
 
 def test_a_lost_partition_that_comes_back_in_another_order_is_shed_as_it_was(spark: Any, tmp_path: Path) -> None:
@@ -248,7 +307,7 @@ def test_damaged_files_are_named(spark: Any, tmp_path: Path) -> None:
     stage = Stage(spark, tmp_path)
     flow = stage.flow()
     flow.process(spark.createDataFrame(rows(0, 3, now())), 0)
-    files = StateFolder(tmp_path / "checkpoint" / "shedding")
+    files = StateFolder(spark, tmp_path / "checkpoint" / "shedding")
     state = files.load(1)
     assert state is not None
     assert state.batch == 0

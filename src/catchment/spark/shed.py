@@ -18,12 +18,14 @@ result, so only those of successful attempts count. From them the driver learns 
 long a batch takes to start, and how much longer a lane takes than the sum of its costs.
 
 **Exactly once.** What was learnt is in files beside the checkpoint, one for each batch, and so is each decision
-(`shed_state`): after a crash the batch is shed as it was, and counted once. Sinks see each batch's number, as in any
-`foreachBatch`.
+(`shed_state`): after a crash the batch is shed as it was, and counted once. Rows are known by what is in them
+(`row_identity`), so that neither their order nor their partitions need to be the same again. Sinks see each batch's
+number, as in any `foreachBatch`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -55,12 +57,11 @@ from catchment.balance.shed_operator import ShedOperator
 from catchment.balance.shed_record import ShedRecord
 from catchment.balance.shedder import ABSOLUTE, LoadShedder
 from catchment.errors import ParameterError
-from catchment.kernel.checksum import crc32c
 from catchment.kernel.shedding import deal
 from catchment.sketch.checks import check_whole
 from catchment.sketch.keys import KeyBatch
 from catchment.spark.row_identity import RowPlaces, content_hash
-from catchment.spark.shed_state import ShedReport, ShedState, StateFolder
+from catchment.spark.shed_state import MOST_LANES, ShedDecision, ShedReport, ShedState, StateFolder
 from catchment.spark.shed_tasks import LANE, MADE, METER, ORDER, ROW, Mark, Meter, Operator
 from catchment.window.durations import microseconds
 
@@ -125,7 +126,8 @@ def shed(
     dropped
         Called with the rows that were shed, as they came, and the batch's number: a side output.
     folder
-        Where to keep what is learnt: a local or mounted folder; `shedding` in the checkpoint, if it is not given.
+        Where to keep what is learnt, on any file system that Spark can reach; `shedding` in the checkpoint, if it is
+        not given.
     tasks
         How many rows are worked on at once, by default as many as the cluster runs tasks. Rows are dealt to them by
         estimated cost.
@@ -154,10 +156,7 @@ def shed(
         raise ParameterError(f"a column named {taken[0]}", "rename it: names that begin with _shed_ are taken")
     if tasks is None:
         tasks = df.sparkSession.sparkContext.defaultParallelism
-    place = str(checkpoint if folder is None else folder)
-    if "://" in place:
-        raise ParameterError(f"a folder at {place}", "give folder=, a path that the driver can write to")
-    files = StateFolder(Path(place) / "shedding" if folder is None else Path(place))
+    files = StateFolder(df.sparkSession, f"{checkpoint}/shedding" if folder is None else folder)
     allowed = None if target is None else microseconds("target", target)
     rules: dict[str, Any] = {"constraint": constraint, "memory": memory, "ask_every": 0}
     shedder = LoadShedder(_NO_TARGET if allowed is None else allowed, epsilon=epsilon, delta=delta, seed=seed, **rules)
@@ -172,7 +171,7 @@ def shed(
     flow = ShedStream(df, function, output, cost_key, arrival, files, state)
     flow._into, flow._dropped, flow._on_report = into, dropped, on_report
     flow._checkpoint, flow._tick = str(checkpoint), microseconds("tick", tick)
-    flow._lanes = check_whole("tasks", tasks, 1, 10_000)
+    flow._lanes = check_whole("tasks", tasks, 1, MOST_LANES)
     return flow
 
 
@@ -296,6 +295,7 @@ class ShedStream:
             self._state.batch = _UNFINISHED
             return
         wanted, fresh = self._state.shedder, ShedState.from_bytes(self._fresh)
+        self._files.begin(number)
         state = self._files.load(number) or fresh
         # The target may change between runs; what was learnt stays, unless it is to be learnt in another way.
         state.shedder.ask_for(wanted)
@@ -310,7 +310,7 @@ class ShedStream:
         """When it was decided, the lane of each row or -1, its expected wait, its price; whether it was before."""
         state = self._state
         before = self._files.decided(number, table.fingerprint)
-        now = time.time_ns() // 1000 if before is None else before[0]
+        now = time.time_ns() // 1000 if before is None else before.decided
         arrived = np.minimum(np.where(table.arrived < 0, now, table.arrived), now)
         table.settle(arrived)
         price = state.shedder.price(table.keys)
@@ -319,11 +319,10 @@ class ShedStream:
         decision = state.shedder.queued(
             table.keys, table.waiting, free=max(free, now), share=state.stretch / self._lanes
         )  # fmt: skip
-        deal(price, decision.kept, self._lanes, lanes)
-        if before is not None and before[1].size == table.size:
-            lanes = before[1]
-        else:
-            self._files.decide(number, table.fingerprint, now, lanes)
+        # What was let through is let through again; how it is dealt changes nothing but time, and tasks may be fewer now.
+        deal(price, decision.kept if before is None else before.lanes >= 0, self._lanes, lanes)
+        if before is None:
+            self._files.decide(number, ShedDecision(table.fingerprint, now, lanes))
         return now, lanes, decision.waits, price, before is not None
 
     def _learn(
@@ -363,6 +362,7 @@ class ShedStream:
                 state.shedder.hear(one)
             state.shedder.measured(*state.operator.waits)
             self._first = False  # a first batch waits for workers to start, and tells nothing about others
+        state.dropped += int(lost.sum())
         if lost.any():
             # As the rows say, though that be in the future; those that do not say may have been at any time.
             timed = lost & (table.arrived >= 0)
@@ -407,7 +407,7 @@ class ShedStream:
         last = asdict(self._state.reports[-1]) if self._state.reports else {}
         return {
             **last,
-            "dropped_total": self._state.record.events,
+            "dropped_total": self._state.dropped,
             "kept_total": self._state.operator.count,
             "startup_seconds": self._state.startup / 1e6,
             "stretch": self._state.stretch,
@@ -419,7 +419,7 @@ class ShedStream:
         target = "none" if state.shedder.target == _NO_TARGET else f"{state.shedder.target / 1e6:g} s"
         lines = [
             f"shedding: target {target}, {self._lanes} tasks, {state.operator.count:,} rows kept, "
-            f"{state.record.events:,} dropped",
+            f"{state.dropped:,} dropped",
             f"a batch takes {state.startup / 1e6:.2f} s to start, a task {state.stretch:.2f} times its costs",
             f"{'batch':>6} {'rows':>8} {'kept':>8} {'dropped':>8} {'age ms':>8} {'wait ms':>9} {'longest':>9} "
             f"{'expected':>9} {'cost ms':>8} {'expected':>9} {'seconds':>8}",
@@ -458,10 +458,10 @@ class _Rows:
         return KeyBatch.of_hashes(self.hashes)
 
     @property
-    def fingerprint(self) -> int:
-        """Of rows, arrivals and keys: a batch that is run again has the same."""
-        whole = np.concatenate([self.rows, self.arrived, self.hashes.view(np.int64)])
-        return int(crc32c(whole.view(np.uint8))) << 32 | self.size & 0xFFFFFFFF
+    def fingerprint(self) -> bytes:
+        """Of what is in the rows, in whatever partitions and order they come: a batch that is run again has the same."""
+        whole = np.concatenate([self.arrived, self.rows, self.hashes.view(np.int64)])
+        return hashlib.sha256(whole.astype("<i8").tobytes()).digest()[:16]
 
     def settle(self, arrived: I64) -> None:
         """Take these for the arrivals: those that were missing are the time of the decision."""
