@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,9 +62,10 @@ class Folder:
             finally:
                 stream.close()
             self.move(draft, name)
-        except BaseException:
-            self.delete(draft)
-            raise
+        except Py4JJavaError as problem:
+            with suppress(Py4JJavaError):
+                self.delete(draft)
+            raise OSError(f"{self.path(name)} could not be written: {problem.java_exception}") from None
 
     def move(self, source: str, target: str) -> None:
         """Give a file another name. Not every file system replaces: after a crash in between, `target` is not there."""

@@ -2,7 +2,7 @@
 
     flow = shed(
         events, enrich, "kind", schema="id bigint, score double", arrival="at", target="2 seconds",
-        into=lambda rows, batch: rows.write.mode("append").parquet(out), checkpoint=place,
+        into=lambda rows, batch: rows.write.mode("overwrite").parquet(f"{out}/batch={batch}"), checkpoint=place,
     )
     query = flow.start()
     print(flow.report())
@@ -29,6 +29,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from pyspark.sql.types import (
     ByteType,
     DataType,
     IntegerType,
+    IntegralType,
     LongType,
     ShortType,
     StructField,
@@ -56,7 +58,7 @@ from catchment.balance.cost_learner import CostLearner
 from catchment.balance.shed_operator import ShedOperator
 from catchment.balance.shed_record import ShedRecord
 from catchment.balance.shedder import ABSOLUTE, LoadShedder
-from catchment.errors import ParameterError
+from catchment.errors import ParameterError, WeightError
 from catchment.kernel.shedding import deal
 from catchment.sketch.checks import check_whole
 from catchment.sketch.keys import KeyBatch
@@ -71,7 +73,8 @@ I64 = NDArray[np.int64]
 Write = Callable[[DataFrame, int], None]
 
 _KEY, _ARRIVAL, _PARTITION = "_shed_key", "_shed_arrival", "_shed_partition"
-_OWN = (ROW, LANE, ORDER, MADE, *METER, _KEY, _ARRIVAL, _PARTITION)
+_RECORD = ("_shed_record", "_shed_record_key", "_shed_record_weight")
+_OWN = (ROW, LANE, ORDER, MADE, *METER, _KEY, _ARRIVAL, _PARTITION, *_RECORD)
 _UNFINISHED = -2
 _NO_TARGET = 2**50  # microseconds, 35 years
 _NEWEST_SHARE = 0.5  # how much the newest batch counts in what is known of all: batches are few and change quickly
@@ -94,6 +97,8 @@ def shed(
     memory: int | None = 1000,
     expected_cost: str | None = None,
     on_report: Callable[[ShedReport], None] | None = None,
+    record_key: str | None = None,
+    record_weight: str | None = None,
     tick: str = "1 second",
     window: int = 1024,
     epsilon: float = 0.05,
@@ -120,7 +125,8 @@ def shed(
         The queueing time that is allowed, "2 seconds". It cannot be below what a micro-batch takes to start. None sheds
         nothing, and measures everything.
     into
-        Called with the results of each batch and its number.
+        Called with the results of each batch and its number; again with the same ones if the batch is run again, so
+        that it must replace, or skip, what it has of that number.
     checkpoint
         Of the query.
     dropped
@@ -137,6 +143,13 @@ def shed(
         What a row is taken to cost until the first batch has been measured. Without it nothing of that batch is shed.
     on_report
         Called with the `ShedReport` of each batch.
+    record_key
+        The column by which sketches downstream count: strings, binary or integers. `record` then bounds what was
+        dropped of each key; without it, any key may have had all that was dropped. As in sketches, a row without a key
+        is no event, and is not in the record.
+    record_weight
+        The column of integers, not below 0, by which they weigh: a row counts as 1 without it. A row without a weight
+        is no event.
     tick
         The unit of time of `record`, which knows what was dropped by arrival.
     window, epsilon, delta, seed
@@ -151,6 +164,10 @@ def shed(
         raise ParameterError("a DataFrame that is not a stream", "give one of spark.readStream: a batch has no queue")
     _check_column(df, "arrival", arrival, (TimestampType, TimestampNTZType))
     _check_column(df, "cost_key", cost_key, None)
+    if record_key is not None:
+        _check_column(df, "record_key", record_key, None)
+    if record_weight is not None:
+        _check_column(df, "record_weight", record_weight, (IntegralType,), "integers: scale fractions, or cast")
     taken = sorted(set(df.columns) & set(_OWN))
     if taken:
         raise ParameterError(f"a column named {taken[0]}", "rename it: names that begin with _shed_ are taken")
@@ -163,7 +180,8 @@ def shed(
     if expected_cost is not None:
         shedder.assume(microseconds("expected_cost", expected_cost))
     learner = CostLearner(window=window, epsilon=epsilon, delta=delta, seed=seed)
-    state = ShedState(shedder, ShedOperator(learner, memory=memory), ShedRecord(epsilon=None))
+    record = ShedRecord(epsilon=None) if record_key is None else ShedRecord()
+    state = ShedState(shedder, ShedOperator(learner, memory=memory), record, record_by=(record_key, record_weight))
     output = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(output, StructType):
         raise ParameterError(f"schema={schema!r}", 'give columns, as in "id bigint, score double"')
@@ -186,12 +204,14 @@ def _rehearse(state: ShedState) -> None:
     ShedState.from_bytes(state.to_bytes())
 
 
-def _check_column(df: DataFrame, name: str, column: str, kinds: tuple[type[DataType], ...] | None) -> None:
+def _check_column(
+    df: DataFrame, name: str, column: str, kinds: tuple[type[DataType], ...] | None, wanted: str = "timestamps"
+) -> None:
     if column not in df.columns:
         raise ParameterError(f"{name}={column!r}", f"there are {', '.join(df.columns)}")
     kind = df.schema[column].dataType
     if kinds is not None and not isinstance(kind, kinds):
-        raise ParameterError(f"{name}={column!r} is of type {kind.simpleString()}", "give a column of timestamps")
+        raise ParameterError(f"{name}={column!r} is of type {kind.simpleString()}", f"give a column of {wanted}")
     if kinds is None and kind.simpleString() not in ("string", "binary", "tinyint", "smallint", "int", "bigint"):
         raise ParameterError(
             f"{name}={column!r} is of type {kind.simpleString()}", "give strings, binary or integers, or cast"
@@ -239,11 +259,17 @@ class ShedStream:
         arrived = sql.coalesce(sql.unix_micros(_named(self._arrival).cast("timestamp")), sql.lit(-1))
         rows = batch.withColumn(ROW, content_hash(batch)).persist()
         try:
-            key = sql.xxhash64(self._hashed(batch))
+            key = sql.xxhash64(_hashed(batch, self._cost_key))
+            part = sql.spark_partition_id()
             seen = rows.select(
-                sql.spark_partition_id().alias(_PARTITION), ROW, arrived.alias(_ARRIVAL), key.alias(_KEY)
+                part.alias(_PARTITION), ROW, arrived.alias(_ARRIVAL), key.alias(_KEY), *self._recorded(batch)
             )
             table = _Rows(seen.toArrow())
+            if table.weights.size and int(table.weights.min()) < 0:
+                raise WeightError(
+                    f"the weight {table.weights.min()} in {self._state.record_by[1]} is negative",
+                    "leave such rows out before they come here: nobody can say what dropping one does to a count",
+                )
             if not table.size:
                 return
             decided, lanes, waits, price, again = self._decide(table, number)
@@ -283,11 +309,16 @@ class ShedStream:
         finally:
             rows.unpersist()
 
-    def _hashed(self, batch: DataFrame) -> Column:
-        """The key as it is hashed: integers of any width as 64 bits."""
-        kind = batch.schema[self._cost_key].dataType
-        column = _named(self._cost_key)
-        return column.cast("bigint") if isinstance(kind, ByteType | ShortType | IntegerType) else column
+    def _recorded(self, batch: DataFrame) -> list[Column]:
+        """Whether a row is an event to the sketches that the record is for, and what it is to them."""
+        key, weight = self._state.record_by
+        there = [_named(name).isNotNull() for name in (key, weight) if name is not None]
+        found = [reduce(Column.__and__, there, sql.lit(True)).alias(_RECORD[0])] if there else []
+        if key is not None:
+            found.append(sql.xxhash64(_hashed(batch, key)).alias(_RECORD[1]))
+        if weight is not None:
+            found.append(sql.coalesce(_named(weight).cast("bigint"), sql.lit(0).cast("bigint")).alias(_RECORD[2]))
+        return found
 
     def _resume(self, number: int) -> None:
         """Be where batch `number` finds everything that was learnt before it, and no more."""
@@ -301,6 +332,13 @@ class ShedStream:
         state.shedder.ask_for(wanted)
         if not state.operator.learns_like(fresh.operator):
             state.operator = fresh.operator
+        if state.record_by != fresh.record_by:
+            if state.dropped:
+                raise ParameterError(
+                    f"{_by(fresh)} where {state.dropped} rows that were dropped are on record with {_by(state)}",
+                    "go on with these; or give another folder=, and keep this one with its record",
+                )
+            state.record, state.record_by = fresh.record, fresh.record_by
         state.batch = _UNFINISHED  # until this batch is through: if it fails, files say where to go on
         self._state = state
 
@@ -319,7 +357,7 @@ class ShedStream:
         decision = state.shedder.queued(
             table.keys, table.waiting, free=max(free, now), share=state.stretch / self._lanes
         )  # fmt: skip
-        # What was let through is let through again; how it is dealt changes nothing but time, and tasks may be fewer now.
+        # What was let through is let through again; how it is dealt changes nothing but time, and tasks may be fewer.
         deal(price, decision.kept if before is None else before.lanes >= 0, self._lanes, lanes)
         if before is None:
             self._files.decide(number, ShedDecision(table.fingerprint, now, lanes))
@@ -365,9 +403,10 @@ class ShedStream:
         state.dropped += int(lost.sum())
         if lost.any():
             # As the rows say, though that be in the future; those that do not say may have been at any time.
-            timed = lost & (table.arrived >= 0)
-            state.record.add(KeyBatch.of_hashes(table.hashes[timed]), at=table.arrived[timed] // self._tick)
-            state.record.add(KeyBatch.of_hashes(table.hashes[lost & ~timed]))
+            events, timed = lost & table.recorded, table.arrived >= 0
+            for some, at in ((events & timed, table.arrived // self._tick), (events & ~timed, None)):
+                keys = KeyBatch.of_hashes(table.record_keys[some])
+                state.record.add(keys, at=None if at is None else at[some], weights=table.weights[some])
         expected = waits[~lost]
         known = bool(done.size) and not np.isnan(expected).any()
         return {
@@ -384,10 +423,11 @@ class ShedStream:
 
     @property
     def record(self) -> ShedRecord:
-        """How many rows were dropped, by arrival in ticks.
+        """What was dropped, by arrival in ticks: ask a sketch of the rows that were kept through it.
 
-        Sketches that count the input's rows, each as one, by any of its columns, are asked through it. It knows nothing
-        of keys, since it cannot know by which of them a sketch counts.
+        Without `record_key` it counts rows, and serves sketches that count each as one by any column: any key may have
+        had all that was dropped. With it, it serves those that count by this column, weighed by `record_weight`, and
+        knows of each key how much of it was dropped at most.
         """
         return self._state.record
 
@@ -447,6 +487,12 @@ class _Rows:
         self.arrived: I64 = arrived[order]
         self.hashes: NDArray[np.uint64] = np.ascontiguousarray(keys[order]).view(np.uint64)
         self.waiting = self.arrived
+        there, keys, weights = (
+            table.column(name).to_numpy() if name in table.column_names else None for name in _RECORD
+        )
+        self.recorded: NDArray[np.bool_] = np.ones(rows.size, dtype=np.bool_) if there is None else there[order]
+        self.record_keys = self.hashes if keys is None else np.ascontiguousarray(keys[order]).view(np.uint64)
+        self.weights: I64 = np.ones(rows.size, dtype=np.int64) if weights is None else weights[order]
         self.places = RowPlaces(partitions[order], self.rows)
 
     @property
@@ -459,7 +505,7 @@ class _Rows:
 
     @property
     def fingerprint(self) -> bytes:
-        """Of what is in the rows, in whatever partitions and order they come: a batch that is run again has the same."""
+        """Of what is in the rows, in whatever partitions and order they come: a batch that runs again has the same."""
         whole = np.concatenate([self.arrived, self.rows, self.hashes.view(np.int64)])
         return hashlib.sha256(whole.astype("<i8").tobytes()).digest()[:16]
 
@@ -468,8 +514,19 @@ class _Rows:
         self.waiting = arrived
 
 
+def _by(state: ShedState) -> str:
+    return "record_key={!r}, record_weight={!r}".format(*state.record_by)
+
+
 def _ready(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
+
+
+def _hashed(batch: DataFrame, name: str) -> Column:
+    """A key as it is hashed: integers of any width as 64 bits."""
+    kind = batch.schema[name].dataType
+    column = _named(name)
+    return column.cast("bigint") if isinstance(kind, ByteType | ShortType | IntegerType) else column
 
 
 def _named(column: str) -> Column:
