@@ -95,10 +95,12 @@ def balanced_map(
         def enrich(row):
             return {"id": row["id"], "answer": model.ask(row["text"])}
 
+        def write(results, number):  # a batch that comes again replaces itself
+            results.write.mode("overwrite").parquet(f"answers/batch={number}")
+
         query = balanced_map(
-            spark.readStream.table("requests"), enrich, "kind", schema="id long, answer string",
-            into=lambda batch, number: batch.write.mode("append").saveAsTable("answers"),
-            checkpoint="/checkpoints/enrich", tasks=16, on_report=print,
+            spark.readStream.table("requests"), enrich, "kind", schema="id long, answer string", into=write,
+            checkpoint="checkpoints/enrich", tasks=16, on_report=print,
         ).start()
     """
     if not df.isStreaming:
@@ -159,6 +161,7 @@ class BalancedMap:
         self._empty = self.model.to_bytes()
         self._learnt = learnt
         self._number: int | None = None
+        self._before = self.model  # what was known before batch `_number`
         self._notes: list[str] = []
         self._cached: list[DataFrame] = []
 
@@ -284,7 +287,9 @@ class BalancedMap:
         if self._number is not None and self._number + 1 == number:
             return
         if self._learnt is None:
-            return  # what is known may hold this batch already, when it runs again: nothing but time depends on it
+            if number == self._number:
+                self.model = self._before
+            return
         folder = LearntFolder(df.sparkSession, self._learnt)
         folder.begin_anew(number)
         found, self._notes = folder.newest(CostModel.from_bytes, before=number)
@@ -299,11 +304,12 @@ class BalancedMap:
     def _learn(self, df: DataFrame, number: int, measured: list[dict[str, Any]], half: dict[str, Any]) -> None:
         start = time.perf_counter()
         parts = [ValueEstimator.from_bytes(each["part"]) for each in measured]
+        model = CostModel.from_bytes(self.model.to_bytes())  # if it cannot be written, nothing was learnt
         if parts:
-            self.model.learn(ValueEstimator.merge(parts))
+            model.learn(ValueEstimator.merge(parts))
         if self._learnt is not None:
-            LearntFolder(df.sparkSession, self._learnt).write(number, self.model.to_bytes())
-        self._number = number
+            LearntFolder(df.sparkSession, self._learnt).write(number, model.to_bytes())
+        self._before, self.model, self._number = self.model, model, number
         longest = max((each["overhead"] for each in measured), default=0) / 1e6
         report = BatchReport(
             **half,

@@ -39,7 +39,7 @@ Function = Callable[[dict[str, Any]], Any]
 
 
 class Dealer:
-    """Gives each row the number of its task: what the driver dealt to a row of this content, in whatever order they come.
+    """Gives each row the number of its task: what was dealt to a row of this content, in whatever order they come.
 
     So a task that runs again deals its rows as before, and tasks behind the shuffle that have theirs already, and those
     that fetch them again, agree. Other rows than the driver saw are an error: some would be lost, or doubled.
