@@ -9,6 +9,7 @@ from pathlib import Path
 import catchment.balance
 import catchment.spark.keyed_state
 import catchment.spark.partition
+import catchment.spark.savepoint
 
 PAGE = Path(__file__).parents[2] / "docs" / "balance-partitioning.md"
 
@@ -20,10 +21,11 @@ def test_the_example_says_what_it_says() -> None:
 
 
 def test_every_function_that_it_names_is_there() -> None:
-    rooms = (catchment.balance, catchment.spark.partition, catchment.spark.keyed_state)
+    rooms = (catchment.balance, catchment.spark.partition, catchment.spark.keyed_state, catchment.spark.savepoint)
     named = set(
         re.findall(
-            r"\b(\w*(?:balanced|learn_|measured|reconsider|read_keyed|hash_map|build_map)\w*)\(", PAGE.read_text()
+            r"\b(\w*(?:balanced|learn_|measured|reconsider|read_keyed|read_offsets|hash_map|build_map)\w*)\(",
+            PAGE.read_text(),
         )
     )
     named |= set(re.findall(r"`((?:Two|D)Choices|PairedPieces|hash_map|build_map)", PAGE.read_text()))

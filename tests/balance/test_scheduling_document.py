@@ -9,6 +9,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "balance-scheduling.md"
 
 
 def test_the_library_s_example_runs() -> None:
-    on_spark, library = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL)
-    assert "spark" in on_spark
+    *on_spark, library = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL)
+    assert len(on_spark) == 2
+    assert all("catchment.spark" in example for example in on_spark)
     exec(compile(library, str(DOCUMENT), "exec"), {})

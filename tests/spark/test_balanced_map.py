@@ -16,12 +16,14 @@ import pyarrow as pa
 import pytest
 
 from catchment.balance.scheduler import CostModel
-from catchment.errors import InputError, ParameterError
+from catchment.errors import InputError, ParameterError, UnknownFormatError
+from catchment.kernel.checksum import crc32c
 from catchment.sketch.value_estimator import ValueEstimator
 from catchment.spark.balanced_map import BalancedMap, balanced_map
 from catchment.spark.balanced_report import BatchReport
-from catchment.spark.balanced_tasks import COSTS, COSTS_TYPE, HASH, TASK, Dealer, Runner
+from catchment.spark.balanced_tasks import COSTS, COSTS_TYPE, HASH, ROW, TASK, Dealer, Runner
 from catchment.spark.learnt_folder import LearntFolder
+from catchment.spark.row_identity import RowPlaces, content_hash
 
 pytestmark = pytest.mark.spark
 
@@ -120,6 +122,9 @@ def test_nothing_in_is_nothing_out(spark: Any) -> None:
     assert operator.run(spark.range(0)).collect() == []
     assert operator.reports[0].rows == 0
     assert operator.reports[0].imbalance == 1.0
+    operator.run(spark.range(3))
+    assert operator.run(spark.range(0)).collect() == []  # also where costs are known, and rows would be dealt by them
+    assert operator.reports[2].rows == 0
     operator.release()
 
 
@@ -216,6 +221,39 @@ def test_a_batch_that_runs_again_after_a_crash_counts_once(spark: Any, tmp_path:
     assert read.to_bytes() == operator.model.to_bytes()
 
 
+def counting(results: Any, _number: int) -> None:
+    results.count()
+
+
+def test_a_batch_whose_learning_could_not_be_kept_counts_once_when_it_runs_again(spark: Any, tmp_path: Path) -> None:
+    learnt = tmp_path / "learnt"
+    operator = BalancedMap(lambda row: {"id": row["id"]}, "id", "id long", tasks=2, learnt=learnt)
+    each = operator.into(counting)
+    each(spark.range(20), 0)
+    learnt.rename(tmp_path / "away")
+    learnt.write_text("no folder")  # as a file system that takes no files
+    for _ in range(2):
+        with pytest.raises(OSError, match="batch-1 could not be written"):
+            each(spark.range(20, 50), 1)
+        assert operator.model.rows == 20
+    learnt.unlink()
+    (tmp_path / "away").rename(learnt)
+    each(spark.range(20, 50), 1)
+    assert operator.model.rows == operator.reports[-1].known_rows == 50
+    read, _ = LearntFolder(spark, learnt).newest(CostModel.from_bytes)
+    assert read is not None
+    assert read.to_bytes() == operator.model.to_bytes()
+    assert not list(learnt.glob(".draft*"))
+
+
+def test_a_batch_that_runs_again_counts_once_also_where_nothing_is_kept(spark: Any) -> None:
+    operator = BalancedMap(lambda row: {"id": row["id"]}, "id", "id long", tasks=2)
+    each = operator.into(counting)
+    for number in (0, 1, 1, 1):
+        each(spark.range(10), number)
+    assert [report.known_rows for report in operator.reports] == [10, 20, 20, 20]
+
+
 def test_a_folder_keeps_the_newest_and_skips_what_is_damaged(spark: Any, tmp_path: Path) -> None:
     folder = LearntFolder(spark, tmp_path / "learnt")
     assert folder.newest(CostModel.from_bytes) == (None, [])
@@ -225,23 +263,72 @@ def test_a_folder_keeps_the_newest_and_skips_what_is_damaged(spark: Any, tmp_pat
     read, _ = folder.newest(CostModel.from_bytes, before=9)
     assert read is not None
     assert read.pane == 9
-    folder.write(12, b"no model")
+    folder.write(12, CostModel().to_bytes()[:-1])
     file = tmp_path / "learnt" / "batch-11"
     file.write_bytes(file.read_bytes()[:-1] + b"?")  # behind Hadoop's back
     read, problems = folder.newest(CostModel.from_bytes)
     assert read is not None
     assert read.pane == 11
     assert len(problems) == 2
-    assert "batch 12" in problems[0]
-    assert "batch 11" in problems[1]
+    assert "batch-12" in problems[0]
+    assert "batch-11" in problems[1]
     assert not list((tmp_path / "learnt").glob(".draft*"))
     # A model of another size is left out, and said so.
     operator = BalancedMap(lambda row: row, "id", "id long", tasks=2, learnt=tmp_path / "learnt", epsilon=0.1)
     operator.run(spark.range(5)).collect()
     operator.release()
     assert any("another epsilon" in note for note in operator.reports[0].notes)
-    assert any("batch 12" in note for note in operator.reports[0].notes)
+    assert any("batch-12" in note for note in operator.reports[0].notes)
     assert operator.reports[0].number == 13
+
+
+def test_files_that_are_hurt_are_named_with_a_cure_and_left_where_they_are(spark: Any, tmp_path: Path) -> None:
+    folder = LearntFolder(spark, tmp_path)
+    for number in range(3):
+        folder.write(number, CostModel(pane=number + 1).to_bytes())
+    file, sums = tmp_path / "batch-2", tmp_path / ".batch-2.crc"
+    whole, checked = file.read_bytes(), sums.read_bytes()
+
+    def look() -> str:
+        """What is said of the file; if it is passed over, the one before it is found."""
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        try:
+            read, problems = folder.newest(CostModel.from_bytes)
+        except UnknownFormatError as problem:
+            said = f"{type(problem).__name__}: {problem}"
+        else:
+            assert read is not None
+            assert (read.pane, len(problems)) == (2, 1)
+            (said,) = problems
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+        assert str(file) in said
+        assert "name another folder, or remove the file" in said
+        return said
+
+    flips = sorted({0, 3, 4, 5, 6, 8, 12, len(whole) - 1, *range(20, len(whole), max(len(whole) // 12, 1))})
+    for hurt in (
+        *(whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1 :] for at in flips),
+        *(whole[:cut] for cut in (0, 1, 4, 19, len(whole) // 2, len(whole) - 1)),
+        whole + b"?",
+    ):
+        file.write_bytes(hurt)
+        sums.write_bytes(checked)
+        look()  # Hadoop's sums say it, where there are some
+        sums.unlink()
+        look()  # and ours do
+    later = bytearray(whole[:-4])
+    later[4] = 9
+    folder.write(2, bytes(later) + crc32c(np.frombuffer(later, dtype=np.uint8)).to_bytes(4, "little"))
+    assert look().startswith("UnknownFormatError")
+    assert "format version 9: this catchment reads version 1: upgrade it" in look()
+    called: list[int] = []
+    operator = BalancedMap(lambda row: {"id": row["id"]}, "id", "id long", tasks=2, learnt=tmp_path)
+    with pytest.raises(UnknownFormatError, match="batch-2: format version 9"):
+        operator.into(lambda _, number: called.append(number))(spark.range(5), 3)
+    assert called == []
+    folder.write(2, whole)
+    operator.into(lambda _, number: called.append(number))(spark.range(5), 3)
+    assert called == [3]
 
 
 def test_a_stream_that_begins_anew_starts_from_what_was_learnt_before(spark: Any, tmp_path: Path) -> None:
@@ -266,17 +353,54 @@ def test_a_stream_that_begins_anew_starts_from_what_was_learnt_before(spark: Any
 
 
 def keyed(numbers: list[int]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"id": numbers, HASH: pa.array([10 * n for n in numbers], pa.int64())})
+    return pa.RecordBatch.from_pydict(
+        {
+            "id": pa.array(numbers, pa.int64()),
+            HASH: pa.array([10 * (n % 3) for n in numbers], pa.int64()),
+            ROW: pa.array(numbers, pa.int64()),
+        }
+    )
 
 
-def test_a_partition_in_another_order_is_still_dealt_whole() -> None:
-    hashes, tasks = np.array([0, 10, 20, 30]), np.array([3, 2, 1, 0], dtype=np.int32)
-    dealer = Dealer({-1: (hashes, tasks)}, 4)
-    right = list(dealer(iter([keyed([0, 1]), keyed([2, 3])])))
-    assert [task for batch in right for task in batch.column(TASK).to_pylist()] == [3, 2, 1, 0]
-    wrong = list(dealer(iter([keyed([1, 0]), keyed([2, 3, 4])])))
-    assert [task for batch in wrong for task in batch.column(TASK).to_pylist()] == [2, 0, 0, 2, 0]
-    assert [n for batch in wrong for n in batch.column("id").to_pylist()] == [1, 0, 2, 3, 4]
+def test_a_partition_that_is_computed_again_in_another_order_is_dealt_as_before() -> None:
+    """Rows 1 and 4 have one cost key and are two rows; of 7 there are three, which nobody can tell apart."""
+    given, tasks = [0, 1, 2, 4, 7, 7, 7], np.array([3, 2, 1, 0, 5, 6, 6], dtype=np.int32)
+    dealer = Dealer(RowPlaces(np.zeros(7), np.array(given)), tasks)
+
+    def dealt(*batches: list[int]) -> Counter[tuple[int, int]]:
+        out = list(dealer(iter([keyed(batch) for batch in batches])))
+        assert [n for batch in out for n in batch.column("id").to_pylist()] == [n for batch in batches for n in batch]
+        return Counter((row["id"], row[TASK]) for batch in out for row in batch.to_pylist())
+
+    expected = Counter(zip(given, tasks.tolist(), strict=True))
+    for _ in range(50):
+        np.random.default_rng(_).shuffle(given)
+        assert dealt(given[:3], [], given[3:]) == dealt(given) == expected
+    for wrong, problem in (
+        ([0, 1, 2, 4, 7, 7, 7, 7], "1 rows that were not there"),
+        ([0, 1, 2, 3, 7, 7, 7], "1 rows that were not there"),
+        ([0, 1, 2, 4, 99, 7, 7], "1 rows that were not there"),
+        ([0, 1, 2, 7, 7], "2 rows fewer"),
+    ):
+        with pytest.raises(InputError, match=problem):
+            dealt(wrong)
+    with pytest.raises(InputError, match="7 rows fewer"):
+        dealt()
+
+
+def test_the_hash_of_a_row_tells_all_rows_apart(spark: Any) -> None:
+    """Also where Spark's hash does not: nulls that change places, empty things, texts equal by their collation."""
+    one: dict[str, Any] = {"a": 1, "b": None, "c": "a", "d": [1, None], "e.f": {"x": 1}, "g": (1, None)}
+    others: list[dict[str, Any]] = [
+        {"a": None, "b": 1}, {"c": "A"}, {"c": None}, {"c": ""}, {"d": [None, 1]}, {"d": []}, {"d": None},
+        {"e.f": {"x": 2}}, {"g": (None, 1)}, {"g": None},
+    ]  # fmt: skip
+    schema = "a int, b int, c string, d array<int>, `e.f` map<string, int>, g struct<p: int, q: int>"
+    df = spark.createDataFrame([tuple((one | other).values()) for other in ({}, *others)], schema)
+    df = df.withColumn("c", df["c"].cast("string collate UTF8_LCASE"))
+    twice = df.unionAll(df).repartition(3)
+    found = Counter(row[0] for row in twice.select(content_hash(twice)).collect())
+    assert list(found.values()) == [2] * 11
 
 
 def test_a_task_measures_what_its_rows_took() -> None:
@@ -340,11 +464,36 @@ def test_a_stream_says_where_it_goes_and_from_where(spark: Any, tmp_path: Path) 
         BalancedMap(work, "kind", SCHEMA).stream(spark.range(1), lambda *_: None)
 
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "balance-scheduling.md"
+
+
+def examples() -> list[Any]:
+    found = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL)
+    return [compile(example, str(DOCUMENT), "exec") for example in found if "catchment.spark" in example]
+
+
 def test_the_document_s_example_runs(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    document = Path(__file__).parents[2] / "docs" / "balance-scheduling.md"
-    example, _ = re.findall(r"```python\n(.*?)```", document.read_text(), flags=re.DOTALL)
-    exec(compile(example, str(document), "exec"), {"spark": spark})
+    exec(examples()[0], {"spark": spark})
     assert "batch 0: 2 rows to 2 tasks" in capsys.readouterr().out
+
+
+def test_the_document_s_sink_holds_a_batch_that_runs_again_once(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(2):
+        lines = [json.dumps({"id": 10 * number + n, "kind": "k", "text": "a" * n}) for n in range(5)]
+        (tmp_path / "in" / f"{number}.json").write_text("\n".join(lines))
+    read = spark.readStream.schema("id long, kind string, text string").option("maxFilesPerTrigger", 1)
+    for _ in range(2):
+        given: dict[str, Any] = {"stream": read.json(str(tmp_path / "in")), "place": str(tmp_path)}
+        exec(examples()[1], given)
+        try:
+            given["query"].processAllAvailable()
+        finally:
+            given["query"].stop()
+        answers = spark.read.parquet(str(tmp_path / "answers")).select("id", "length").collect()
+        assert sorted(map(tuple, answers)) == [(10 * number + n, n) for number in range(2) for n in range(5)]
+        (tmp_path / "checkpoint" / "commits" / "1").unlink()  # as if the driver had failed after the sink had returned
+        (tmp_path / "checkpoint" / "commits" / ".1.crc").unlink(missing_ok=True)
 
 
 def test_equal_counts_are_dealt_when_asked_for(spark: Any) -> None:

@@ -16,8 +16,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sql
 
 from catchment.balance import Partitioner, hash_map, imbalance
-from catchment.errors import KeyTypeError, ParameterError
+from catchment.errors import DamagedBytesError, KeyTypeError, NameNotFoundError, ParameterError, UnknownFormatError
 from catchment.spark.keyed_state import balanced_state, read_keyed_states, read_learnt, reconsider_state
+from catchment.spark.savepoint import read_offsets
+from catchment.spark.source import register_sources
+from catchment.spark.source.recipe import Recipe
 from catchment.testing.streams import zipf
 
 pytestmark = pytest.mark.spark
@@ -137,6 +140,59 @@ def test_states_are_exact_balanced_and_survive_restart_and_a_change_of_the_map(s
     homes = {(row["number"], row["task"]) for row in moved.out()}
     assert homes == {(number, int(partitioner.place([number])[0])) for number, _ in homes}
     assert "new map" in str(partitioner.report())
+
+
+def test_a_stream_whose_map_changes_goes_on_where_its_source_was(spark: Any, tmp_path: Path) -> None:
+    """Each event is counted once, of those before the change and of those after it."""
+    register_sources(spark)
+    recipe: dict[str, Any] = {"seed": 4, "keys": 40, "nulls": 0.01}
+    keys = Recipe(**recipe).batch(0, 900).column("key").to_pylist()
+
+    def run(name: str, partitioner: Any, *, events: int, first: int = 0, initial: Any = None) -> str:
+        source = spark.readStream.format("catchment_events").options(**recipe, events=events)
+        stream = source.option("first", first).load().select(sql.col("key").alias("number"))
+        rows = balanced_state(stream, "number", counted, schema=SCHEMA, partitioner=partitioner, initial=initial)
+        checkpoint = str(tmp_path / name)
+        writer = rows.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return checkpoint
+
+    old = run("old", hash_map(PARTS), events=600)
+    (offset,) = read_offsets(spark, old)
+    assert offset == {"events": 600}
+    (planned := tmp_path / "old" / "offsets" / "9").write_text("v1\n{}\n{}")  # a batch that was never committed
+    assert read_offsets(spark, f"file://{old}") == [offset]
+    planned.unlink()
+    new = run(
+        "new", hash_map(PARTS, seed=9), events=300, first=offset["events"], initial=read_keyed_states(spark, old)
+    )  # fmt: skip
+    assert read_offsets(spark, new) == [{"events": 900}]
+    rows = read_keyed_states(spark, new).collect()
+    found = {row["number"]: int.from_bytes(row["state"], "little") for row in rows}
+    assert found == exact(keys[:600], keys[600:])
+    assert sum(found.values()) > 800  # 900, but for keys that were forgotten
+
+
+def test_offsets_that_cannot_be_read_are_named(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(NameNotFoundError, match="no committed batch"):
+        read_offsets(spark, tmp_path)
+    for folder in ("commits", "offsets"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "commits" / "3").write_text("v1\n{}")
+    with pytest.raises(OSError, match="offsets/3 could not be read"):
+        read_offsets(spark, tmp_path)
+    file = tmp_path / "offsets" / "3"
+    file.write_text('v1\n{}\n{"events": 5}\n-')
+    assert read_offsets(spark, tmp_path) == [{"events": 5}, None]
+    for text, error in (
+        ("", DamagedBytesError),
+        ("v1", DamagedBytesError),
+        ('v1\n{}\n{"events": ', DamagedBytesError),
+        ("v9\n{}\n{}", UnknownFormatError),
+    ):
+        file.write_text(text)
+        with pytest.raises(error, match=r"offsets/3: .*give the checkpointLocation"):
+            read_offsets(spark, tmp_path)
 
 
 def test_keys_of_several_columns_have_their_states(spark: Any, tmp_path: Path) -> None:

@@ -45,8 +45,9 @@ from catchment.sketch.checks import check_choice, check_whole
 from catchment.sketch.keys import KeyBatch
 from catchment.sketch.value_estimator import ValueEstimator
 from catchment.spark.balanced_report import BatchReport
-from catchment.spark.balanced_tasks import COSTS, COSTS_TYPE, HASH, TASK, Dealer, Function, Runner
+from catchment.spark.balanced_tasks import COSTS, COSTS_TYPE, HASH, ROW, TASK, Dealer, Function, Runner
 from catchment.spark.learnt_folder import LearntFolder
+from catchment.spark.row_identity import RowPlaces, content_hash
 
 __all__ = ["BalancedMap", "balanced_map"]
 
@@ -94,10 +95,12 @@ def balanced_map(
         def enrich(row):
             return {"id": row["id"], "answer": model.ask(row["text"])}
 
+        def write(results, number):  # a batch that comes again replaces itself
+            results.write.mode("overwrite").parquet(f"answers/batch={number}")
+
         query = balanced_map(
-            spark.readStream.table("requests"), enrich, "kind", schema="id long, answer string",
-            into=lambda batch, number: batch.write.mode("append").saveAsTable("answers"),
-            checkpoint="/checkpoints/enrich", tasks=16, on_report=print,
+            spark.readStream.table("requests"), enrich, "kind", schema="id long, answer string", into=write,
+            checkpoint="checkpoints/enrich", tasks=16, on_report=print,
         ).start()
     """
     if not df.isStreaming:
@@ -158,6 +161,7 @@ class BalancedMap:
         self._empty = self.model.to_bytes()
         self._learnt = learnt
         self._number: int | None = None
+        self._before = self.model  # what was known before batch `_number`
         self._notes: list[str] = []
         self._cached: list[DataFrame] = []
 
@@ -213,10 +217,10 @@ class BalancedMap:
         if self.deal == "counts" or not self.model.rows:
             apart = keyed.repartition(tasks)
         else:
-            keyed = keyed.persist()
-            by_partition, dealt, even = self._deal(keyed, tasks)
-            places = StructType([*keyed.schema.fields, StructField(TASK, IntegerType())])
-            apart = keyed.mapInArrow(Dealer(by_partition, tasks), places).repartitionById(tasks, TASK)
+            keyed = keyed.withColumn(ROW, content_hash(df)).persist()
+            places, dealt, even = self._deal(keyed, tasks)
+            placed = StructType([*keyed.schema.fields, StructField(TASK, IntegerType())])
+            apart = keyed.mapInArrow(Dealer(places, dealt.tasks), placed).repartitionById(tasks, TASK)
         dealing = time.perf_counter() - start
         arrow = to_arrow_schema(out, timezone="UTC")
         runner = Runner(self.function, columns, arrow, self.model.blank().to_bytes())
@@ -246,21 +250,14 @@ class BalancedMap:
         }
         return kept, kept.where(sql.col(COSTS).isNull()).drop(COSTS), measured, report
 
-    def _deal(
-        self, keyed: DataFrame, tasks: int
-    ) -> tuple[dict[int, tuple[NDArray[np.int64], NDArray[np.int32]]], Deal, NDArray[np.float64]]:
-        """The task of each row by partition and place, and what tasks are expected to take so, and in equal counts."""
-        seen = keyed.select(sql.spark_partition_id().alias("partition"), HASH).toArrow()
-        partitions = seen.column("partition").to_numpy()
+    def _deal(self, keyed: DataFrame, tasks: int) -> tuple[RowPlaces, Deal, NDArray[np.float64]]:
+        """Where each row is, its task, and what tasks are expected to take: so, and in equal counts."""
+        seen = keyed.select(sql.spark_partition_id().alias("partition"), ROW, HASH).toArrow().sort_by(ROW)
         hashes = np.ascontiguousarray(seen.column(HASH).to_numpy())
         estimates = self.model.estimate(KeyBatch.of_hashes(hashes.view(np.uint64)))
         dealt = deal(estimates, tasks)
         even = np.bincount(np.arange(estimates.size) % tasks, weights=estimates, minlength=tasks).astype(np.float64)
-        order = np.argsort(partitions, kind="stable")
-        numbers, firsts = np.unique(partitions[order], return_index=True)
-        parts = np.split(order, firsts[1:])
-        places = {int(number): (hashes[part], dealt.tasks[part]) for number, part in zip(numbers, parts, strict=True)}
-        return places, dealt, even
+        return RowPlaces(seen.column("partition").to_numpy(), seen.column(ROW).to_numpy()), dealt, even
 
     def _check(self, df: DataFrame) -> tuple[StructType, list[str]]:
         """The schema of what tasks give, and the columns that the function sees."""
@@ -270,7 +267,7 @@ class BalancedMap:
         schema = StructType.fromDDL(self.schema) if isinstance(self.schema, str) else self.schema
         if not isinstance(schema, StructType):
             raise ParameterError(f"schema={self.schema!r}", 'name columns and types, such as "id long, answer string"')
-        taken = sorted({HASH, TASK, COSTS} & {*df.columns, *schema.names})
+        taken = sorted({HASH, ROW, TASK, COSTS} & {*df.columns, *schema.names})
         if taken:
             raise ParameterError(f"a column {taken[0]}", "rename it: balanced_map needs this name for itself")
         fields = [StructField(field.name, field.dataType, True, field.metadata) for field in schema.fields]
@@ -290,7 +287,9 @@ class BalancedMap:
         if self._number is not None and self._number + 1 == number:
             return
         if self._learnt is None:
-            return  # what is known may hold this batch already, when it runs again: nothing but time depends on it
+            if number == self._number:
+                self.model = self._before
+            return
         folder = LearntFolder(df.sparkSession, self._learnt)
         folder.begin_anew(number)
         found, self._notes = folder.newest(CostModel.from_bytes, before=number)
@@ -305,11 +304,12 @@ class BalancedMap:
     def _learn(self, df: DataFrame, number: int, measured: list[dict[str, Any]], half: dict[str, Any]) -> None:
         start = time.perf_counter()
         parts = [ValueEstimator.from_bytes(each["part"]) for each in measured]
+        model = CostModel.from_bytes(self.model.to_bytes())  # if it cannot be written, nothing was learnt
         if parts:
-            self.model.learn(ValueEstimator.merge(parts))
+            model.learn(ValueEstimator.merge(parts))
         if self._learnt is not None:
-            LearntFolder(df.sparkSession, self._learnt).write(number, self.model.to_bytes())
-        self._number = number
+            LearntFolder(df.sparkSession, self._learnt).write(number, model.to_bytes())
+        self._before, self.model, self._number = self.model, model, number
         longest = max((each["overhead"] for each in measured), default=0) / 1e6
         report = BatchReport(
             **half,

@@ -15,10 +15,11 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from catchment.errors import InputError
 from catchment.sketch.keys import KeyBatch
 from catchment.sketch.value_estimator import ValueEstimator
+from catchment.spark.row_identity import RowPlaces
 
-__all__ = ["COSTS", "COSTS_TYPE", "HASH", "TASK", "Dealer", "Runner"]
+__all__ = ["COSTS", "COSTS_TYPE", "HASH", "ROW", "TASK", "Dealer", "Runner"]
 
-HASH, TASK, COSTS = "catchment_hash", "catchment_task", "catchment_costs"
+HASH, ROW, TASK, COSTS = "catchment_hash", "catchment_row", "catchment_task", "catchment_costs"
 """Columns that pass through a batch and never out of it."""
 
 COSTS_TYPE = StructType(
@@ -38,27 +39,21 @@ Function = Callable[[dict[str, Any]], Any]
 
 
 class Dealer:
-    """Gives each row the number of its task, by the row's place in its partition.
+    """Gives each row the number of its task: what was dealt to a row of this content, in whatever order they come.
 
-    The hashes that the driver saw come along. Should a partition that was lost have been computed anew in another
-    order, they do not match, and its rows are dealt by their hash: a row always gets one task; only balance suffers.
+    So a task that runs again deals its rows as before, and tasks behind the shuffle that have theirs already, and those
+    that fetch them again, agree. Other rows than the driver saw are an error: some would be lost, or doubled.
     """
 
-    def __init__(self, dealt: Mapping[int, tuple[NDArray[np.int64], NDArray[np.int32]]], tasks: int) -> None:
-        self.dealt, self.tasks = dict(dealt), tasks
+    def __init__(self, places: RowPlaces, tasks: NDArray[np.int32]) -> None:
+        self.places, self.tasks = places, tasks
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
-        hashes, tasks = self.dealt.get(-1 if context is None else context.partitionId(), nothing)
-        at = 0
+        rows = self.places.of_task()
         for batch in batches:
-            seen = batch.column(HASH).to_numpy()
-            stop = at + len(seen)
-            expected = stop <= len(hashes) and np.array_equal(seen, hashes[at:stop])
-            chosen = tasks[at:stop] if expected else (seen % self.tasks).astype(np.int32)
-            at = stop
+            chosen = self.tasks[rows.take(batch.column(ROW).to_numpy())]
             yield batch.append_column(TASK, pa.array(chosen, type=pa.int32()))
+        rows.finish()
 
 
 class Runner:

@@ -7,7 +7,8 @@ the first micro-batch writes its mark into every slot, and a query with another 
 
 Each slot also learns which keys its load comes from, and keeps that with the states. To change the map, stop the query,
 ask `reconsider_state` whether it is worth it, and start a new checkpoint with the states of the old one: they are moved
-to where the new map wants them. Until then a running stream waits with its map.
+to where the new map wants them. A new checkpoint knows nothing of the source: `savepoint.read_offsets` says how far the
+old one had read. Until then a running stream waits with its map.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ def balanced_state(
         What `learn_partitioner` made of rows like these, for as many parts as `spark.sql.shuffle.partitions`; its keys
         not split.
     initial
-        What `read_keyed_states` gives: the states to start from in a new checkpoint.
+        What `read_keyed_states` gives: the states to start from in a new checkpoint. `df` must then read on from what
+        `savepoint.read_offsets` gives for the old one.
 
     Examples
     --------
@@ -260,7 +262,7 @@ def read_learnt(spark: SparkSession, checkpoint: str | Path) -> KeyLearner:
 
 
 def _stored(spark: SparkSession, checkpoint: str | Path, variable: str) -> DataFrame:
-    committed_batch(checkpoint)
+    committed_batch(spark, checkpoint)
     return spark.read.format("statestore").option("path", str(checkpoint)).option("stateVarName", variable).load()
 
 
@@ -276,7 +278,7 @@ def reconsider_state(
     """Whether another map is worth moving the states of a stopped query, by what it has learnt; and if so, which.
 
     The partitioner takes it up. Then start a query with it, a new checkpoint, and `initial=read_keyed_states(…)` of the
-    old one; its source must read on from where the old one stopped (`savepoint_offsets` tells of sketches how).
+    old one; its source must read on from where the old one stopped, which `savepoint.read_offsets` tells.
     `horizon`, `key_cost` and `event_cost` are those of `catchment.balance.reconsider`.
     """
     partitioner.absorb([read_learnt(spark, checkpoint)])

@@ -10,19 +10,21 @@ then becomes the file `base`, from which the first batch starts.
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from catchment.errors import BytesError, DamagedBytesError, ParameterError
+from catchment.errors import DamagedBytesError
+from catchment.spark.folder import Folder
 
 __all__ = ["LearntFolder"]
 
 KEPT = 10
+BASE = "base"
+
+_CURE = "name another folder, or remove the file and learn from the one before it on"
 
 T = TypeVar("T")
 
@@ -31,70 +33,38 @@ class LearntFolder:
     """Numbered files in one folder; the newest few are kept."""
 
     def __init__(self, spark: SparkSession, path: str | Path) -> None:
-        jvm: Any = getattr(spark, "_jvm", None)
-        if jvm is None:
-            raise ParameterError("a session of Spark Connect", "run on the driver: what is learnt is kept there")
-        self._jvm = jvm
-        self._folder = jvm.org.apache.hadoop.fs.Path(str(path))
-        self._files = self._folder.getFileSystem(spark._jsc.hadoopConfiguration())
+        self._folder = Folder(spark, path)
 
     def numbers(self) -> list[int]:
         """Of which batches there is a file, oldest first."""
-        if not self._files.exists(self._folder):
-            return []
-        names = (str(status.getPath().getName()) for status in self._files.listStatus(self._folder))
-        return sorted(int(match[1]) for name in names if (match := re.fullmatch(r"batch-(\d+)", name)))
+        return sorted(int(match[1]) for name in self._folder.names() if (match := re.fullmatch(r"batch-(\d+)", name)))
 
     def newest(self, read: Callable[[bytes], T], *, before: int | None = None) -> tuple[T | None, list[str]]:
-        """What the newest file holds (of a batch before `before`), and for each that could not be read a line."""
+        """What the newest file holds (of a batch before `before`), and for each that is damaged a line that names it.
+
+        A damaged file is passed over: nothing but time depends on what was learnt, and nobody could read it. One of a
+        later version is an `UnknownFormatError`: it is not damaged, and going on would in time remove it.
+        """
         problems: list[str] = []
-        for number in reversed(self.numbers()):
-            if before is None or number < before:
-                try:
-                    return read(self._blob(self._path(number))), problems
-                except BytesError as problem:
-                    problems.append(f"what was learnt up to batch {number} is left out: {problem.problem}")
-        if self._files.exists(self._path(None)):
+        numbers = [number for number in reversed(self.numbers()) if before is None or number < before]
+        names = [f"batch-{number}" for number in numbers] + ([BASE] if self._folder.has(BASE) else [])
+        for name in names:
             try:
-                return read(self._blob(self._path(None))), problems
-            except BytesError as problem:
-                problems.append(f"what was learnt before this stream is left out: {problem.problem}")
+                return self._folder.load(name, read, _CURE), problems
+            except DamagedBytesError as problem:
+                problems.append(f"what was learnt is left out: {problem}")
         return None, problems
 
     def begin_anew(self, number: int) -> None:
         """Files of batches after `number`, which comes now, are of a life before: the newest becomes the base."""
         later = [other for other in self.numbers() if other > number]
+        for other in later[:-1]:
+            self._folder.delete(f"batch-{other}")  # the newest last, or a crash in between would make another the base
         if later:
-            self._move(self._path(later[-1]), self._path(None))
-            for other in later[:-1]:
-                self._files.delete(self._path(other), False)
+            self._folder.move(f"batch-{later[-1]}", BASE)
 
     def write(self, number: int, blob: bytes) -> None:
         """Keep this for batch `number`, in place of what an earlier try of the same batch left."""
-        draft = self._jvm.org.apache.hadoop.fs.Path(self._folder, f".draft-{uuid.uuid4().hex}")
-        stream = self._files.create(draft, True)
-        try:
-            stream.write(bytearray(blob))
-        finally:
-            stream.close()
-        self._move(draft, self._path(number))
+        self._folder.write(f"batch-{number}", blob)
         for old in self.numbers()[:-KEPT]:
-            self._files.delete(self._path(old), False)
-
-    def _path(self, number: int | None) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(self._folder, "base" if number is None else f"batch-{number}")
-
-    def _blob(self, path: Any) -> bytes:
-        stream = self._files.open(path)
-        try:
-            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
-        except Py4JJavaError as problem:  # Hadoop keeps checksums of its own, where the file system has none
-            raise DamagedBytesError(str(problem.java_exception)) from None
-        finally:
-            stream.close()
-
-    def _move(self, source: Any, target: Any) -> None:
-        """Not every file system replaces. Of a crash in between, the file of a batch is lost that will run again."""
-        self._files.delete(target, False)
-        if not self._files.rename(source, target):
-            raise OSError(f"{source} could not be renamed to {target}")
+            self._folder.delete(f"batch-{old}")

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from catchment.errors import DamagedBytesError, NameNotFoundError
+from catchment.errors import DamagedBytesError, NameNotFoundError, UnknownFormatError
+from catchment.spark.folder import Folder
 from catchment.spark.stream import STATE
 from catchment.window.stream_state import StreamState
 
@@ -25,6 +26,7 @@ __all__ = [
     "committed_batch",
     "export_savepoint",
     "list_savepoint",
+    "read_offsets",
     "read_savepoint",
     "read_states",
     "savepoint_offsets",
@@ -35,7 +37,7 @@ _OFFSETS = b"catchment.offsets"
 
 def read_states(spark: SparkSession, checkpoint: str | Path) -> DataFrame:
     """The states in a checkpoint as of its last committed batch: the columns of the group, and `state`."""
-    committed_batch(checkpoint)
+    committed_batch(spark, checkpoint)
     rows = spark.read.format("statestore").option("path", str(checkpoint)).option("stateVarName", STATE).load()
     return rows.select("key.*", sql.col(f"value.{STATE}").alias(STATE))
 
@@ -48,7 +50,7 @@ def export_savepoint(spark: SparkSession, checkpoint: str | Path, path: str | Pa
     table = read_states(spark, checkpoint).toArrow()
     for blob in table.column(STATE).to_pylist():
         StreamState.from_bytes(blob)
-    offsets = json.dumps(_offsets(Path(checkpoint)))
+    offsets = json.dumps(read_offsets(spark, checkpoint))
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), _OFFSETS: offsets.encode()})
     target = Path(path)
     unfinished = target.with_name(f".{target.name}.unfinished")
@@ -76,8 +78,7 @@ def list_savepoint(path: str | Path) -> Iterator[tuple[str, StreamState]]:
 def savepoint_offsets(path: str | Path) -> list[Any]:
     """How far each source had been read: what Spark writes into a checkpoint, in the order of the sources.
 
-    A new query must read on from there, or events are counted twice: Kafka by `startingOffsets`, the generator by
-    its option `first`.
+    A new query must read on from there, or events are counted twice: see `read_offsets`.
     """
     metadata: Mapping[bytes, bytes] = _table(path).schema.metadata or {}
     offsets: list[Any] = json.loads(metadata.get(_OFFSETS, b"[]"))
@@ -96,18 +97,54 @@ def _table(path: str | Path) -> pa.Table:
     return table
 
 
-def committed_batch(checkpoint: str | Path) -> int:
+def read_offsets(spark: SparkSession, checkpoint: str | Path) -> list[Any]:
+    """How far each source of a query has been read, in their order: as of the last committed batch, as its states are.
+
+    For a new checkpoint with the states of this one: its sources must read on from here, or events are taken in twice,
+    or never. A source that has given nothing yet is None. What Spark keeps of a source, and how to tell a new query:
+
+        Kafka           {"topic": {"0": 17}}    .option("startingOffsets", json.dumps(offset))
+        the generator   {"events": 7000}        .option("first", offset["events"])
+        Delta Lake      {"reservoirVersion": …} .option("startingVersion", …), see there
+        files           {"logOffset": 3}        cannot be told: name a folder with only the files still to be read
+
+    Parameters
+    ----------
+    spark
+        A classic session.
+    checkpoint
+        The `checkpointLocation` of a query that is not running, on any file system that Spark can reach.
+
+    Raises
+    ------
+    NameNotFoundError
+        if no batch was committed there.
+    BytesError
+        if what Spark wrote there is of another version, or damaged.
+    """
+    number = committed_batch(spark, checkpoint)
+    return Folder(spark, f"{checkpoint}/offsets").load(
+        str(number), _offsets, "give the checkpointLocation of a query that this version of Spark has run"
+    )
+
+
+def _offsets(blob: bytes) -> list[Any]:
+    """After the version and the metadata there is a line for each source."""
+    try:
+        version, _, *lines = blob.decode().splitlines()
+        offsets = [None if line == "-" else json.loads(line) for line in lines]
+    except ValueError as problem:
+        raise DamagedBytesError(f"no offsets: {problem}") from None
+    if version != "v1":
+        raise UnknownFormatError(f"offsets of version {version[:20]!r}", "upgrade catchment: it reads v1")
+    return offsets
+
+
+def committed_batch(spark: SparkSession, checkpoint: str | Path) -> int:
     """The number of the last batch that is in the state."""
-    folder = Path(checkpoint) / "commits"
-    numbers = [int(file.name) for file in folder.glob("*") if file.name.isdigit()] if folder.is_dir() else []
+    numbers = [int(name) for name in Folder(spark, f"{checkpoint}/commits").names() if name.isdigit()]
     if not numbers:
         raise NameNotFoundError(
             f"no committed batch in {checkpoint}", "give the checkpointLocation of a query that has run"
         )
     return max(numbers)
-
-
-def _offsets(checkpoint: Path) -> list[Any]:
-    """The offsets of the last committed batch: after the version and the metadata, a line for each source."""
-    lines = (checkpoint / "offsets" / str(committed_batch(checkpoint))).read_text().splitlines()
-    return [None if line == "-" else json.loads(line) for line in lines[2:]]

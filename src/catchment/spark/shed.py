@@ -2,7 +2,7 @@
 
     flow = shed(
         events, enrich, "kind", schema="id bigint, score double", arrival="at", target="2 seconds",
-        into=lambda rows, batch: rows.write.mode("append").parquet(out), checkpoint=place,
+        into=lambda rows, batch: rows.write.mode("overwrite").parquet(f"{out}/batch={batch}"), checkpoint=place,
     )
     query = flow.start()
     print(flow.report())
@@ -18,15 +18,18 @@ result, so only those of successful attempts count. From them the driver learns 
 long a batch takes to start, and how much longer a lane takes than the sum of its costs.
 
 **Exactly once.** What was learnt is in files beside the checkpoint, one for each batch, and so is each decision
-(`shed_state`): after a crash the batch is shed as it was, and counted once. Sinks see each batch's number, as in any
-`foreachBatch`.
+(`shed_state`): after a crash the batch is shed as it was, and counted once. Rows are known by what is in them
+(`row_identity`), so that neither their order nor their partitions need to be the same again. Sinks see each batch's
+number, as in any `foreachBatch`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,7 @@ from pyspark.sql.types import (
     ByteType,
     DataType,
     IntegerType,
+    IntegralType,
     LongType,
     ShortType,
     StructField,
@@ -54,12 +58,12 @@ from catchment.balance.cost_learner import CostLearner
 from catchment.balance.shed_operator import ShedOperator
 from catchment.balance.shed_record import ShedRecord
 from catchment.balance.shedder import ABSOLUTE, LoadShedder
-from catchment.errors import ParameterError
-from catchment.kernel.checksum import crc32c
+from catchment.errors import ParameterError, WeightError
 from catchment.kernel.shedding import deal
 from catchment.sketch.checks import check_whole
 from catchment.sketch.keys import KeyBatch
-from catchment.spark.shed_state import ShedReport, ShedState, StateFolder
+from catchment.spark.row_identity import RowPlaces, content_hash
+from catchment.spark.shed_state import MOST_LANES, ShedDecision, ShedReport, ShedState, StateFolder
 from catchment.spark.shed_tasks import LANE, MADE, METER, ORDER, ROW, Mark, Meter, Operator
 from catchment.window.durations import microseconds
 
@@ -68,8 +72,9 @@ __all__ = ["ShedStream", "shed"]
 I64 = NDArray[np.int64]
 Write = Callable[[DataFrame, int], None]
 
-_KEY, _ARRIVAL = "_shed_key", "_shed_arrival"
-_OWN = (ROW, LANE, ORDER, MADE, *METER, _KEY, _ARRIVAL)
+_KEY, _ARRIVAL, _PARTITION = "_shed_key", "_shed_arrival", "_shed_partition"
+_RECORD = ("_shed_record", "_shed_record_key", "_shed_record_weight")
+_OWN = (ROW, LANE, ORDER, MADE, *METER, _KEY, _ARRIVAL, _PARTITION, *_RECORD)
 _UNFINISHED = -2
 _NO_TARGET = 2**50  # microseconds, 35 years
 _NEWEST_SHARE = 0.5  # how much the newest batch counts in what is known of all: batches are few and change quickly
@@ -92,6 +97,8 @@ def shed(
     memory: int | None = 1000,
     expected_cost: str | None = None,
     on_report: Callable[[ShedReport], None] | None = None,
+    record_key: str | None = None,
+    record_weight: str | None = None,
     tick: str = "1 second",
     window: int = 1024,
     epsilon: float = 0.05,
@@ -118,13 +125,15 @@ def shed(
         The queueing time that is allowed, "2 seconds". It cannot be below what a micro-batch takes to start. None sheds
         nothing, and measures everything.
     into
-        Called with the results of each batch and its number.
+        Called with the results of each batch and its number; again with the same ones if the batch is run again, so
+        that it must replace, or skip, what it has of that number.
     checkpoint
         Of the query.
     dropped
         Called with the rows that were shed, as they came, and the batch's number: a side output.
     folder
-        Where to keep what is learnt: a local or mounted folder; `shedding` in the checkpoint, if it is not given.
+        Where to keep what is learnt, on any file system that Spark can reach; `shedding` in the checkpoint, if it is
+        not given.
     tasks
         How many rows are worked on at once, by default as many as the cluster runs tasks. Rows are dealt to them by
         estimated cost.
@@ -134,6 +143,13 @@ def shed(
         What a row is taken to cost until the first batch has been measured. Without it nothing of that batch is shed.
     on_report
         Called with the `ShedReport` of each batch.
+    record_key
+        The column by which sketches downstream count: strings, binary or integers. `record` then bounds what was
+        dropped of each key; without it, any key may have had all that was dropped. As in sketches, a row without a key
+        is no event, and is not in the record.
+    record_weight
+        The column of integers, not below 0, by which they weigh: a row counts as 1 without it. A row without a weight
+        is no event.
     tick
         The unit of time of `record`, which knows what was dropped by arrival.
     window, epsilon, delta, seed
@@ -148,22 +164,24 @@ def shed(
         raise ParameterError("a DataFrame that is not a stream", "give one of spark.readStream: a batch has no queue")
     _check_column(df, "arrival", arrival, (TimestampType, TimestampNTZType))
     _check_column(df, "cost_key", cost_key, None)
+    if record_key is not None:
+        _check_column(df, "record_key", record_key, None)
+    if record_weight is not None:
+        _check_column(df, "record_weight", record_weight, (IntegralType,), "integers: scale fractions, or cast")
     taken = sorted(set(df.columns) & set(_OWN))
     if taken:
         raise ParameterError(f"a column named {taken[0]}", "rename it: names that begin with _shed_ are taken")
     if tasks is None:
         tasks = df.sparkSession.sparkContext.defaultParallelism
-    place = str(checkpoint if folder is None else folder)
-    if "://" in place:
-        raise ParameterError(f"a folder at {place}", "give folder=, a path that the driver can write to")
-    files = StateFolder(Path(place) / "shedding" if folder is None else Path(place))
+    files = StateFolder(df.sparkSession, f"{checkpoint}/shedding" if folder is None else folder)
     allowed = None if target is None else microseconds("target", target)
     rules: dict[str, Any] = {"constraint": constraint, "memory": memory, "ask_every": 0}
     shedder = LoadShedder(_NO_TARGET if allowed is None else allowed, epsilon=epsilon, delta=delta, seed=seed, **rules)
     if expected_cost is not None:
         shedder.assume(microseconds("expected_cost", expected_cost))
     learner = CostLearner(window=window, epsilon=epsilon, delta=delta, seed=seed)
-    state = ShedState(shedder, ShedOperator(learner, memory=memory), ShedRecord(epsilon=None))
+    record = ShedRecord(epsilon=None) if record_key is None else ShedRecord()
+    state = ShedState(shedder, ShedOperator(learner, memory=memory), record, record_by=(record_key, record_weight))
     output = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(output, StructType):
         raise ParameterError(f"schema={schema!r}", 'give columns, as in "id bigint, score double"')
@@ -171,7 +189,7 @@ def shed(
     flow = ShedStream(df, function, output, cost_key, arrival, files, state)
     flow._into, flow._dropped, flow._on_report = into, dropped, on_report
     flow._checkpoint, flow._tick = str(checkpoint), microseconds("tick", tick)
-    flow._lanes = check_whole("tasks", tasks, 1, 10_000)
+    flow._lanes = check_whole("tasks", tasks, 1, MOST_LANES)
     return flow
 
 
@@ -186,12 +204,14 @@ def _rehearse(state: ShedState) -> None:
     ShedState.from_bytes(state.to_bytes())
 
 
-def _check_column(df: DataFrame, name: str, column: str, kinds: tuple[type[DataType], ...] | None) -> None:
+def _check_column(
+    df: DataFrame, name: str, column: str, kinds: tuple[type[DataType], ...] | None, wanted: str = "timestamps"
+) -> None:
     if column not in df.columns:
         raise ParameterError(f"{name}={column!r}", f"there are {', '.join(df.columns)}")
     kind = df.schema[column].dataType
     if kinds is not None and not isinstance(kind, kinds):
-        raise ParameterError(f"{name}={column!r} is of type {kind.simpleString()}", "give a column of timestamps")
+        raise ParameterError(f"{name}={column!r} is of type {kind.simpleString()}", f"give a column of {wanted}")
     if kinds is None and kind.simpleString() not in ("string", "binary", "tinyint", "smallint", "int", "bigint"):
         raise ParameterError(
             f"{name}={column!r} is of type {kind.simpleString()}", "give strings, binary or integers, or cast"
@@ -237,18 +257,25 @@ class ShedStream:
         begun = time.perf_counter()
         self._resume(number)
         arrived = sql.coalesce(sql.unix_micros(_named(self._arrival).cast("timestamp")), sql.lit(-1))
-        rows = batch.withColumn(ROW, sql.monotonically_increasing_id()).persist()
+        rows = batch.withColumn(ROW, content_hash(batch)).persist()
         try:
+            key = sql.xxhash64(_hashed(batch, self._cost_key))
+            part = sql.spark_partition_id()
             seen = rows.select(
-                ROW, arrived.alias(_ARRIVAL), sql.xxhash64(self._hashed(batch)).alias(_KEY)
-            ).toArrow()  # fmt: skip
-            table = _Rows(seen)
+                part.alias(_PARTITION), ROW, arrived.alias(_ARRIVAL), key.alias(_KEY), *self._recorded(batch)
+            )
+            table = _Rows(seen.toArrow())
+            if table.weights.size and int(table.weights.min()) < 0:
+                raise WeightError(
+                    f"the weight {table.weights.min()} in {self._state.record_by[1]} is negative",
+                    "leave such rows out before they come here: nobody can say what dropping one does to a count",
+                )
             if not table.size:
                 return
             decided, lanes, waits, price, again = self._decide(table, number)
             overhead = time.perf_counter() - begun
             fields = [*rows.schema.fields, StructField(LANE, IntegerType()), StructField(ORDER, LongType())]
-            mark = Mark(table.rows, lanes, to_arrow_schema(StructType(fields), timezone="UTC"))
+            mark = Mark(table.places, lanes, to_arrow_schema(StructType(fields), timezone="UTC"))
             marked = rows.mapInArrow(mark, StructType(fields))
             kept = marked.where(sql.col(LANE) >= 0).repartitionById(self._lanes, sql.col(LANE))
             meter = StructType(
@@ -282,11 +309,16 @@ class ShedStream:
         finally:
             rows.unpersist()
 
-    def _hashed(self, batch: DataFrame) -> Column:
-        """The key as it is hashed: integers of any width as 64 bits."""
-        kind = batch.schema[self._cost_key].dataType
-        column = _named(self._cost_key)
-        return column.cast("bigint") if isinstance(kind, ByteType | ShortType | IntegerType) else column
+    def _recorded(self, batch: DataFrame) -> list[Column]:
+        """Whether a row is an event to the sketches that the record is for, and what it is to them."""
+        key, weight = self._state.record_by
+        there = [_named(name).isNotNull() for name in (key, weight) if name is not None]
+        found = [reduce(Column.__and__, there, sql.lit(True)).alias(_RECORD[0])] if there else []
+        if key is not None:
+            found.append(sql.xxhash64(_hashed(batch, key)).alias(_RECORD[1]))
+        if weight is not None:
+            found.append(sql.coalesce(_named(weight).cast("bigint"), sql.lit(0).cast("bigint")).alias(_RECORD[2]))
+        return found
 
     def _resume(self, number: int) -> None:
         """Be where batch `number` finds everything that was learnt before it, and no more."""
@@ -294,11 +326,19 @@ class ShedStream:
             self._state.batch = _UNFINISHED
             return
         wanted, fresh = self._state.shedder, ShedState.from_bytes(self._fresh)
+        self._files.begin(number)
         state = self._files.load(number) or fresh
         # The target may change between runs; what was learnt stays, unless it is to be learnt in another way.
         state.shedder.ask_for(wanted)
         if not state.operator.learns_like(fresh.operator):
             state.operator = fresh.operator
+        if state.record_by != fresh.record_by:
+            if state.dropped:
+                raise ParameterError(
+                    f"{_by(fresh)} where {state.dropped} rows that were dropped are on record with {_by(state)}",
+                    "go on with these; or give another folder=, and keep this one with its record",
+                )
+            state.record, state.record_by = fresh.record, fresh.record_by
         state.batch = _UNFINISHED  # until this batch is through: if it fails, files say where to go on
         self._state = state
 
@@ -308,7 +348,7 @@ class ShedStream:
         """When it was decided, the lane of each row or -1, its expected wait, its price; whether it was before."""
         state = self._state
         before = self._files.decided(number, table.fingerprint)
-        now = time.time_ns() // 1000 if before is None else before[0]
+        now = time.time_ns() // 1000 if before is None else before.decided
         arrived = np.minimum(np.where(table.arrived < 0, now, table.arrived), now)
         table.settle(arrived)
         price = state.shedder.price(table.keys)
@@ -317,11 +357,10 @@ class ShedStream:
         decision = state.shedder.queued(
             table.keys, table.waiting, free=max(free, now), share=state.stretch / self._lanes
         )  # fmt: skip
-        deal(price, decision.kept, self._lanes, lanes)
-        if before is not None and before[1].size == table.size:
-            lanes = before[1]
-        else:
-            self._files.decide(number, table.fingerprint, now, lanes)
+        # What was let through is let through again; how it is dealt changes nothing but time, and tasks may be fewer.
+        deal(price, decision.kept if before is None else before.lanes >= 0, self._lanes, lanes)
+        if before is None:
+            self._files.decide(number, ShedDecision(table.fingerprint, now, lanes))
         return now, lanes, decision.waits, price, before is not None
 
     def _learn(
@@ -361,11 +400,13 @@ class ShedStream:
                 state.shedder.hear(one)
             state.shedder.measured(*state.operator.waits)
             self._first = False  # a first batch waits for workers to start, and tells nothing about others
+        state.dropped += int(lost.sum())
         if lost.any():
             # As the rows say, though that be in the future; those that do not say may have been at any time.
-            timed = lost & (table.arrived >= 0)
-            state.record.add(KeyBatch.of_hashes(table.hashes[timed]), at=table.arrived[timed] // self._tick)
-            state.record.add(KeyBatch.of_hashes(table.hashes[lost & ~timed]))
+            events, timed = lost & table.recorded, table.arrived >= 0
+            for some, at in ((events & timed, table.arrived // self._tick), (events & ~timed, None)):
+                keys = KeyBatch.of_hashes(table.record_keys[some])
+                state.record.add(keys, at=None if at is None else at[some], weights=table.weights[some])
         expected = waits[~lost]
         known = bool(done.size) and not np.isnan(expected).any()
         return {
@@ -382,10 +423,11 @@ class ShedStream:
 
     @property
     def record(self) -> ShedRecord:
-        """How many rows were dropped, by arrival in ticks.
+        """What was dropped, by arrival in ticks: ask a sketch of the rows that were kept through it.
 
-        Sketches that count the input's rows, each as one, by any of its columns, are asked through it. It knows nothing
-        of keys, since it cannot know by which of them a sketch counts.
+        Without `record_key` it counts rows, and serves sketches that count each as one by any column: any key may have
+        had all that was dropped. With it, it serves those that count by this column, weighed by `record_weight`, and
+        knows of each key how much of it was dropped at most.
         """
         return self._state.record
 
@@ -405,7 +447,7 @@ class ShedStream:
         last = asdict(self._state.reports[-1]) if self._state.reports else {}
         return {
             **last,
-            "dropped_total": self._state.record.events,
+            "dropped_total": self._state.dropped,
             "kept_total": self._state.operator.count,
             "startup_seconds": self._state.startup / 1e6,
             "stretch": self._state.stretch,
@@ -417,7 +459,7 @@ class ShedStream:
         target = "none" if state.shedder.target == _NO_TARGET else f"{state.shedder.target / 1e6:g} s"
         lines = [
             f"shedding: target {target}, {self._lanes} tasks, {state.operator.count:,} rows kept, "
-            f"{state.record.events:,} dropped",
+            f"{state.dropped:,} dropped",
             f"a batch takes {state.startup / 1e6:.2f} s to start, a task {state.stretch:.2f} times its costs",
             f"{'batch':>6} {'rows':>8} {'kept':>8} {'dropped':>8} {'age ms':>8} {'wait ms':>9} {'longest':>9} "
             f"{'expected':>9} {'cost ms':>8} {'expected':>9} {'seconds':>8}",
@@ -432,15 +474,26 @@ class ShedStream:
 
 
 class _Rows:
-    """The rows of a batch as the driver needs them, oldest first."""
+    """The rows of a batch as the driver needs them, oldest first, and those of one time by what is in them.
+
+    This order, but for rows that are equal, depends on the rows alone: not on which came first, nor on partitions.
+    """
 
     def __init__(self, table: pa.Table) -> None:
-        rows, arrived, keys = (table.column(name).to_numpy() for name in (ROW, _ARRIVAL, _KEY))
-        order = np.lexsort((rows, arrived))
+        names = (_PARTITION, ROW, _ARRIVAL, _KEY)
+        partitions, rows, arrived, keys = (table.column(name).to_numpy() for name in names)
+        order = np.lexsort((partitions, keys, rows, arrived))
         self.rows: I64 = rows[order]
         self.arrived: I64 = arrived[order]
         self.hashes: NDArray[np.uint64] = np.ascontiguousarray(keys[order]).view(np.uint64)
         self.waiting = self.arrived
+        there, keys, weights = (
+            table.column(name).to_numpy() if name in table.column_names else None for name in _RECORD
+        )
+        self.recorded: NDArray[np.bool_] = np.ones(rows.size, dtype=np.bool_) if there is None else there[order]
+        self.record_keys = self.hashes if keys is None else np.ascontiguousarray(keys[order]).view(np.uint64)
+        self.weights: I64 = np.ones(rows.size, dtype=np.int64) if weights is None else weights[order]
+        self.places = RowPlaces(partitions[order], self.rows)
 
     @property
     def size(self) -> int:
@@ -451,18 +504,29 @@ class _Rows:
         return KeyBatch.of_hashes(self.hashes)
 
     @property
-    def fingerprint(self) -> int:
-        """Of rows, arrivals and keys: a batch that is run again has the same."""
-        whole = np.concatenate([self.rows, self.arrived, self.hashes.view(np.int64)])
-        return int(crc32c(whole.view(np.uint8))) << 32 | self.size & 0xFFFFFFFF
+    def fingerprint(self) -> bytes:
+        """Of what is in the rows, in whatever partitions and order they come: a batch that runs again has the same."""
+        whole = np.concatenate([self.arrived, self.rows, self.hashes.view(np.int64)])
+        return hashlib.sha256(whole.astype("<i8").tobytes()).digest()[:16]
 
     def settle(self, arrived: I64) -> None:
         """Take these for the arrivals: those that were missing are the time of the decision."""
         self.waiting = arrived
 
 
+def _by(state: ShedState) -> str:
+    return "record_key={!r}, record_weight={!r}".format(*state.record_by)
+
+
 def _ready(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
+
+
+def _hashed(batch: DataFrame, name: str) -> Column:
+    """A key as it is hashed: integers of any width as 64 bits."""
+    kind = batch.schema[name].dataType
+    column = _named(name)
+    return column.cast("bigint") if isinstance(kind, ByteType | ShortType | IntegerType) else column
 
 
 def _named(column: str) -> Column:

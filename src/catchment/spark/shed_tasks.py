@@ -10,39 +10,38 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from catchment.spark.row_identity import RowPlaces
+
 __all__ = ["LANE", "MADE", "METER", "ORDER", "ROW", "Mark", "Meter", "Operator"]
 
 Operator = Callable[[dict[str, Any]], dict[str, Any] | list[dict[str, Any]] | None]
 
 ROW, LANE, ORDER = "_shed_row", "_shed_lane", "_shed_order"
-"""Columns that rows carry on their way: Spark's number of the row, its lane (-1: shed), and its place in time."""
+"""Columns that rows carry on their way: the hash of the row, its lane (-1: shed), and its place in time."""
 
 MADE = "_shed_made"
 METER = ("_shed_order_done", "_shed_cost", "_shed_started")
 """Columns beside the results: whether there is one, and for each row its place, cost and start, in microseconds."""
 
-_POSITION = (1 << 33) - 1  # monotonically_increasing_id: 31 bits of partition above 33 of position in it
-
 
 class Mark:
-    """Adds the decision to each row. Rows are known by Spark's number, which a batch that is kept does not change."""
+    """Adds the decision to each row, found by what is in the row: the same in any order, and after any retry."""
 
-    def __init__(self, rows: NDArray[np.int64], lanes: NDArray[np.int32], schema: pa.Schema) -> None:
-        self._rows, self._lanes, self._schema = rows, lanes, schema
+    def __init__(self, places: RowPlaces, lanes: NDArray[np.int32], schema: pa.Schema) -> None:
+        self._places, self._lanes, self._schema = places, lanes, schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        by_row = np.argsort(self._rows)
-        rows = self._rows[by_row]
+        rows = self._places.of_task()
         for batch in batches:
-            numbers = batch.column(batch.schema.get_field_index(ROW)).to_numpy()
-            places = by_row[np.searchsorted(rows, numbers)]
+            places = rows.take(batch.column(batch.schema.get_field_index(ROW)).to_numpy())
             columns = [
                 pa.array(self._lanes[places]) if field.name == LANE
-                else pa.array(places.astype(np.int64)) if field.name == ORDER
+                else pa.array(places) if field.name == ORDER
                 else batch.column(batch.schema.get_field_index(field.name))
                 for field in self._schema
             ]  # fmt: skip
             yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        rows.finish()
 
 
 class Meter:
