@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.balance.key_learner import KeyLearner, spread_hashes
+from catchment.balance.unevenness import imbalance
 from catchment.errors import DamagedBytesError, InputError, QueryError, UnknownFormatError
 from catchment.kernel.partition import SLOT_BITS, build_slots, find_heavy, place_spread
 from catchment.sketch.codec import Writer, open_envelope, seal_envelope
 from catchment.sketch.keys import hash_keys
 
-__all__ = ["MOST_HEAVY", "PartitionMap", "fitting", "imbalance"]
+__all__ = ["MOST_HEAVY", "PartitionMap", "fitting"]
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
@@ -29,17 +30,6 @@ MOST_HEAVY = 1 << (SLOT_BITS - 2)
 MOST_PARTS = 1 << 15
 MOST_BUCKETS = 1 << 20
 _NO_SALTS = np.zeros(0, dtype=np.uint64)
-
-
-def imbalance(loads: Any) -> float:
-    """The thesis's lambda: by how many percent the busiest part is above the mean. 0 is perfect.
-
-    >>> imbalance([30, 10, 20])
-    50.0
-    """
-    weights = np.asarray(loads, dtype=np.float64)
-    total = float(weights.sum())
-    return float((weights.max() * weights.size / total - 1) * 100) if total else 0.0
 
 
 def slots_for(spread: U64) -> I32 | None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.balance.scheduler.cells import cells_of
+from catchment.balance.unevenness import peak_over_mean
 from catchment.errors import DamagedBytesError, InputError, MergeError, UnknownFormatError
 from catchment.kernel.scheduling import deal_longest_first, estimate_costs
 from catchment.sketch.checks import check_whole
@@ -37,19 +38,9 @@ class Deal:
     loads: F64
 
     @property
-    def imbalance(self) -> float:
+    def peak_over_mean(self) -> float:
         """The largest load over the mean; 1 is even."""
-        return imbalance(self.loads)
-
-
-def imbalance(loads: Any) -> float:
-    """The largest over the mean, 1 where there is nothing.
-
-    >>> imbalance([3, 1, 2]), imbalance([])
-    (1.5, 1.0)
-    """
-    values = np.asarray(loads, dtype=np.float64)
-    return float(values.max() / values.mean()) if values.size and values.sum() > 0 else 1.0
+        return peak_over_mean(self.loads)
 
 
 def deal(costs: Any, tasks: int) -> Deal:
