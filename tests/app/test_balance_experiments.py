@@ -11,6 +11,7 @@ import pytest
 from benchmarks.balance_parts import partition
 from catchment.app.catalog import Catalog
 from catchment.app.report import Report
+from catchment.balance import KeyLearner, PartitionMap, build_map
 from experiments.key_streams import UNIVERSE, key_stream, trace_stream
 
 ROOT = Path(__file__).parents[2]
@@ -83,6 +84,19 @@ def test_the_benchmark_finds_dkg_near_full_knowledge_and_hashing_far() -> None:
     best, dkg, hashed = (np.array([row[3] for row in rows if row[2] == how]) for how in partition.HOW)
     assert np.all(best <= dkg + 1e-9)
     assert np.mean(dkg) < np.mean(hashed)
+
+
+def test_the_benchmark_learns_for_the_parts_that_it_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+    learnt: list[tuple[int, int]] = []
+
+    def watched(learner: KeyLearner, parts: int) -> PartitionMap:
+        learnt.append((learner.buckets, parts))
+        assert learner.parameters == KeyLearner.for_parts(parts, seed=learner.seed).parameters
+        return build_map(learner, parts)
+
+    monkeypatch.setattr(partition, "build_map", watched)
+    list(partition.over_streams(1, 2_000, "", {}, lambda _: None))
+    assert sorted(set(learnt)) == [(64 * k, k) for k in range(2, 11)]
 
 
 def test_it_runs_on_the_trace_it_is_given(tmp_path: Path) -> None:
