@@ -76,7 +76,7 @@ class Setting:
         common: dict[str, Any] = {"target": self.target, "seed": seed}
         yield "full knowledge", simulate(work, FULL_KNOWLEDGE, **common)
         yield "LAS", simulate(work, LEARNT, epsilon=self.epsilon, **common)
-        yield "LAS as printed", simulate(work, LEARNT, epsilon=self.epsilon, as_printed=True, **common)
+        yield "LAS as printed", simulate(work, LEARNT, epsilon=self.epsilon, thesis=True, **common)
         if self.figure != "8.10 epsilon":
             yield "random", simulate(work, RANDOM, drop_share=max(self.under, 0.0), **common)
             yield "straw man", simulate(work, STRAW_MAN, **common)
@@ -138,7 +138,7 @@ def _series(runs: int) -> Iterator[tuple[Any, ...]]:
         for name, run in (
             ("full knowledge", simulate(work, FULL_KNOWLEDGE, **common)),
             ("LAS", simulate(work, LEARNT, **common)),
-            ("LAS as printed", simulate(work, LEARNT, as_printed=True, **common)),
+            ("LAS as printed", simulate(work, LEARNT, thesis=True, **common)),
             ("straw man", simulate(work, STRAW_MAN, guess=work.mean_cost, **common)),
             ("full knowledge, recent", simulate(work, FULL_KNOWLEDGE, memory=SERIES_STEP, **common)),
             ("LAS, recent", simulate(work, LEARNT, memory=SERIES_STEP, **common)),

@@ -1,9 +1,9 @@
 """Balanced partitioning: imbalance over a thousand streams, the slowest task on Spark, and what learning costs.
 
 Streams: zipf 1, 2 and 3 over 10,000 keys with random names, four fifths to learn from, one fifth to judge by, k = 2 to
-10 parts. DKG is as a user of k parts gets it, with a learner for each k (64 buckets a part, theta = 1/(64 k)); beside it
-are full knowledge of the very events that are judged by, and plain hashing. Of the thesis's 20,000 events to judge by,
-a tenth is 2,000 give or take 42, so that with ten parts the worst of a thousand streams is some 8 % off by chance,
+10 parts. DKG is as a user of k parts gets it, with a learner for each k (64 buckets a part, theta = 1/(64 k)); beside
+it are full knowledge of the very events that are judged by, and plain hashing. Of the thesis's 20,000 events to judge
+by, a tenth is 2,000 give or take 42, so that with ten parts the worst of a thousand streams is some 8 % off by chance,
 whatever is done; streams here are ten times as long, and the thesis's length is beside. A gap is how far a stream's
 imbalance is above that of full knowledge of the same stream.
 

@@ -101,13 +101,13 @@ def _deciding(tuples: int, found: dict[str, float], progress: Progress) -> list[
     for number in range(5):
         teacher = OperatorInstance(number, settings)
         for message in teacher.executed(work.keys[:20_000], work.costs[:20_000]):
-            scheduler.handle(message, now=0)
+            scheduler.hear(message, at=0)
     instance = OperatorInstance(0, settings)
     parts = [slice(start, start + 1000) for start in range(0, tuples, 1000)]
 
     def decide() -> None:
         for part in parts:
-            scheduler.assign(work.keys[part], now=work.arrivals[part])
+            scheduler.assign(work.keys[part], at=work.arrivals[part])
 
     def learn() -> None:
         for part in parts:

@@ -107,8 +107,9 @@ def _deciding(tuples: int, found: dict[str, float], progress: Progress) -> Itera
         part = slice(start, start + 1000)
         clock = time.perf_counter()
         decision = shedder.shed(work.keys[part], at=work.arrivals[part])
-        asked = {} if decision.request is None else {decision.carrier: decision.request}
-        news = operator.executed(work.keys[part], work.costs[part], waits=0, finished=finished[part], requests=asked)
+        news = operator.executed(
+            work.keys[part], work.costs[part], waits=0, finished=finished[part], marks=decision.marks
+        )
         for one in news:
             shedder.hear(one)
         spent += (time.perf_counter() - clock) if start else 0.0  # the first batch compiles

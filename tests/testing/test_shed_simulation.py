@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from catchment.balance.cost_learner import CostLearner
-from catchment.balance.shed_messages import Request
 from catchment.balance.shed_operator import ShedOperator
 from catchment.balance.shedder import LoadShedder
 from catchment.errors import ParameterError
@@ -25,14 +24,12 @@ def overloaded(tuples: int, under: float, seed: int = 1) -> Workload:
 def by_machines(work: Workload, shedder: LoadShedder, operator: ShedOperator, latency: int) -> list[float]:
     """One event after the other through the public machines, as anyone would write it."""
     waits: list[float] = []
-    queue: list[tuple[int, int, int, int, Request | None]] = []  # done at, key, cost, wait, request
+    queue: list[tuple[int, int, int, int, Any]] = []  # done at, key, cost, wait, marks
     free = 0
     for key, cost, now in zip(work.keys.tolist(), work.costs.tolist(), work.arrivals.tolist(), strict=True):
         while queue and queue[0][0] + latency <= now:
-            done, its_key, its_cost, wait, request = queue.pop(0)
-            told = operator.executed(
-                [its_key], costs=[its_cost], waits=[wait], finished=[done], requests={0: request} if request else {}
-            )
+            done, its_key, its_cost, wait, marks = queue.pop(0)
+            told = operator.executed([its_key], costs=[its_cost], waits=[wait], finished=[done], marks=marks)
             for news in told:
                 shedder.hear(news)
         decision = shedder.shed([key], at=[now])
@@ -42,7 +39,7 @@ def by_machines(work: Workload, shedder: LoadShedder, operator: ShedOperator, la
         start = max(free, now)
         free = start + cost
         waits.append(float(start - now))
-        queue.append((free, key, cost, start - now, decision.request))
+        queue.append((free, key, cost, start - now, decision.marks))
     return waits
 
 
@@ -63,9 +60,9 @@ def test_the_kernel_is_the_machines(rules: dict[str, Any], latency: int) -> None
 
 def test_the_printed_machine_is_the_printed_machine() -> None:
     work = overloaded(3000, 0.2)
-    shedder = LoadShedder.as_printed(6_400, seed=2)
+    shedder = LoadShedder.thesis(6_400, seed=2)
     waits = by_machines(work, shedder, ShedOperator(CostLearner(window=128, first=0, seed=2)), 0)
-    run = simulate(work, LEARNT, target=6_400, window=128, seed=2, as_printed=True)
+    run = simulate(work, LEARNT, target=6_400, window=128, seed=2, thesis=True)
     assert waits == run.waits.tolist()
     assert run.told > 0
     assert run.dropped > 0

@@ -79,7 +79,7 @@ def simulate(
     delta: float = 0.1,
     sizes: tuple[int, int] | None = None,
     seed: int = 0,
-    as_printed: bool = False,
+    thesis: bool = False,
     **rules: Any,
 ) -> ShedRun:
     """Run one stream against one shedder.
@@ -102,7 +102,7 @@ def simulate(
         Of the operator's learner.
     sizes
         Width and depth of the matrices, over epsilon and delta: (1, 1) knows the mean alone.
-    as_printed
+    thesis
         LAS as in the thesis's listings, without what was added here.
     rules
         More of `shed_rules`: constraint, memory, margin, ask_every, accounts.
@@ -114,7 +114,7 @@ def simulate(
     check_whole("latency", latency, 0, 2**40)
     check_whole("window", window, 1, 2**31)
     check_fraction("tolerance", tolerance)
-    if as_printed:
+    if thesis:
         first, rules = 0, {"margin": 1 + epsilon, "ask_every": 0, "accounts": False} | rules
     size = ValueEstimator.suggest(epsilon, delta)
     width, depth = sizes or (size["width"], size["depth"])
