@@ -11,7 +11,7 @@ from catchment.balance.cost_learner import CostLearner
 from catchment.balance.shed_operator import ShedOperator
 from catchment.balance.shedder import LoadShedder
 from catchment.errors import ParameterError
-from catchment.testing.shed_simulation import EVERYTHING, FULL_KNOWLEDGE, LEARNT, RANDOM, STRAW_MAN, simulate
+from catchment.testing.shed_simulation import EVERYTHING, FULL_KNOWLEDGE, LEARNT, RANDOM, STRAW_MAN, ShedRun, simulate
 from catchment.testing.workload import Phase, Workload, make_workload
 
 
@@ -87,6 +87,44 @@ def test_las_is_within_ten_percent_and_drops_little_more_than_full_knowledge() -
             least.append(simulate(work, FULL_KNOWLEDGE, target=6_400).dropped)
         assert np.mean(averages) <= 1.1 * 6_400, under
         assert np.sum(drops) <= 1.15 * np.sum(least), under
+
+
+def asked_of_las(under: float, latency: int) -> tuple[float, float]:
+    """The mean of the averages over the target, and drops over those of full knowledge."""
+    averages, dropped, least = [], 0, 0
+    for seed in range(5):
+        work = overloaded(32_768, under, seed)
+        run = simulate(work, LEARNT, target=6_400, seed=seed, latency=latency)
+        averages.append(run.average / 6_400)
+        dropped += run.dropped
+        least += simulate(work, FULL_KNOWLEDGE, target=6_400).dropped
+    return float(np.mean(averages)), dropped / least
+
+
+@pytest.mark.parametrize("latency", [1_000, 5_000, 10_000])
+def test_it_is_so_with_messages_that_take_their_time(latency: int) -> None:
+    """Up to three mean costs, which is more than the target itself."""
+    for under in (0.1, 0.5, 0.9):
+        average, drops = asked_of_las(under, latency)
+        assert average <= 1.1, under
+        assert drops <= 1.15, under
+
+
+def test_it_is_not_so_with_messages_that_take_far_longer_than_the_target() -> None:
+    """Where that ends: at 16 targets' time the shedder of a heavy load learns of its queue when it is too late."""
+    assert asked_of_las(0.9, 100_000)[0] > 2
+    assert asked_of_las(0.1, 100_000)[1] > 1.15
+
+
+def test_a_series_is_of_what_is_counted() -> None:
+    run = ShedRun(np.array([0.0, -1.0, 10.0, 30.0, -1.0, -1.0]), 0, 0)
+    averages, dropped = run.series(2)
+    assert averages[:2].tolist() == [0.0, 20.0]
+    assert np.isnan(averages[2])
+    assert dropped.tolist() == [0.5, 0.0, 1.0]
+    completion, again = run.series(2, costs=np.array([5, 5, 5, 7, 5, 5]), failed=20)
+    assert completion[:2].tolist() == [5.0, 15.0]
+    assert again.tolist() == dropped.tolist()
 
 
 def test_the_baselines_do_not_keep_the_target() -> None:
