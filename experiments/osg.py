@@ -101,7 +101,13 @@ def cases(*, quick: bool) -> list[Case]:
         for share in ((20,) if quick else (5, 20, 50))
     ]
     found += [
-        Case("latency at 105 %", f"{late / 1000:g} ms", {"provisioning": 1.05}, latency=late)
+        Case(
+            "latency at 105 %",
+            f"{name}, {late / 1000:g} ms",
+            {"skew": DISTRIBUTIONS[name], "provisioning": 1.05},
+            latency=late,
+        )
+        for name in (("zipf-1",) if quick else ("zipf-1", "uniform"))
         for late in ((100_000,) if quick else (1_000, 10_000, 100_000, 1_000_000))
     ]
     return found
