@@ -1,8 +1,8 @@
 """OSG: completion times against round-robin on a virtual clock, what deciding costs, and stages on Spark.
 
-On Spark an operator waits for each row as for a model that is called, 1 ms to 1 s by the row's kind, so eight tasks run
-side by side on any machine. The same stream goes through equal counts and through OSG, in micro-batches of a few
-hundred rows; the first batches, in which workers start and costs are learnt, are not counted.
+On Spark an operator waits for each row as for a model that is called, 1 ms to 1 s by the row's kind (`slow_rows`), so
+eight tasks run side by side on any machine. The same stream goes through equal counts and through OSG, in micro-batches
+of a few hundred rows; the first batches, in which workers start and costs are learnt, are not counted.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.balance_parts.slow_rows import DEAREST, KINDS, seconds_of_kinds, wait
 from catchment.app.report import Progress
 from catchment.balance.scheduler import OperatorInstance, Scheduler, SchedulerSettings
 from catchment.spark.balanced_map import BalancedMap
 from catchment.spark.balanced_report import BatchReport
 from catchment.spark.session import session
 from catchment.testing.queueing import operate_full_knowledge, operate_osg, operate_round_robin, speed_up
-from catchment.testing.workload import DISTRIBUTIONS, cost_values, make_workload
+from catchment.testing.workload import DISTRIBUTIONS, make_workload
 
 __all__ = ["figures"]
 
@@ -32,7 +33,6 @@ Row = tuple[str, str, float | None, float | None]
 """What, how, its value, and what is beside it."""
 
 TASKS = 8
-KINDS = 256
 
 
 def figures(*, quick: bool, progress: Progress) -> tuple[list[Row], dict[str, float], list[str]]:
@@ -133,16 +133,15 @@ def _best(task: Callable[[], None], repeats: int = 3) -> float:
 
 
 def _wait(costs: dict[int, float], row: dict[str, Any]) -> dict[str, Any]:
-    time.sleep(costs[row["kind"]])
+    wait(costs, row["kind"])
     return {"id": row["id"]}
 
 
 def _on_spark(found: dict[str, float], progress: Progress, *, quick: bool) -> list[Row]:
     rows, warm, counted = (150, 2, 2) if quick else (300, 4, 6)
     rng = np.random.default_rng(7)
-    dearest = 100_000 if quick else 1_000_000
-    values = rng.permutation(cost_values(KINDS, 1_000, dearest, spacing="geometric"))
-    costs = {kind: float(value) / 1e6 for kind, value in enumerate(values)}
+    dearest = 100_000 if quick else DEAREST
+    costs = seconds_of_kinds(dearest)
     folder = Path(tempfile.mkdtemp(prefix="catchment-bench-"))
     spark = session(f"local[{TASKS}]", "catchment bench")
     try:
