@@ -1,4 +1,4 @@
-"""Online scheduling of tuples by their cost: the thesis's Figures 7.20 to 7.27 anew, its rules and ours.
+"""Online scheduling of tuples by their cost: the thesis's Figures 7.20 to 7.28 anew, its rules and ours.
 
 As in section 7.2.3: streams of 100,000 tuples of 4,096 items, 64 execution times from 1 to 64 ms dealt to the items at
 random, 5 instances, zipf-1 and 100 % over-provisioning where nothing else is said; window 1,024, tolerance 0.05,
@@ -6,7 +6,8 @@ epsilon 0.05, delta 0.1. Every stream has costs, an order and hash functions of 
 OSG by the thesis's rules, OSG by ours (jumping and sliding) and greedy scheduling by the true costs.
 
 The clock is virtual: a tuple comes every so many microseconds exactly and takes what it costs exactly, where the
-thesis's simulator had threads that waited. The figure `jitter` has execution times that vary.
+thesis's simulator had threads that waited. The figure `jitter` has execution times that vary, `latency` messages that
+take their time, and `osg_series` has what unfolds in 7.27 and 7.28.
 """
 
 from __future__ import annotations
@@ -19,25 +20,15 @@ import numpy as np
 
 from catchment.app.report import Progress, Report
 from catchment.balance.scheduler import SchedulerSettings
-from catchment.testing.queueing import (
-    Operated,
-    operate_full_knowledge,
-    operate_osg,
-    operate_round_robin,
-    speed_up,
-)
-from catchment.testing.workload import DISTRIBUTIONS, Phase, Workload, make_workload
+from catchment.testing.queueing import operate_full_knowledge, operate_osg, operate_round_robin, speed_up
+from catchment.testing.workload import DISTRIBUTIONS, make_workload
+from experiments.osg_series import INSTANCES, SERIES, Unfolded, unfold
 
 COLUMNS = (
     "figure", "setting", "round-robin ms", "OSG ms", "speed-up", "least", "most", "sliding", "thesis's rules",
     "full knowledge", "thesis: OSG", "thesis: full knowledge", "messages a 1,000",
 )  # fmt: skip
 
-INSTANCES = 5
-CHANGE_AT, TIMED = 75_000, 150_000
-BEFORE, AFTER = (1.05, 1.025, 1.0, 0.975, 0.95), (0.90, 0.95, 1.0, 1.05, 1.10)
-THESIS_RUN_AT, THESIS_RECOVERED_AT = 10_690, 84_912
-STEP = 2_000
 
 RULES: dict[str, dict[str, Any]] = {
     "the thesis's": {"measure": "work", "stability": "cells", "patience": 0, "resync": 0},
@@ -61,6 +52,7 @@ class Case:
     osg: dict[str, Any] = field(default_factory=dict)
     thesis: float | None = None
     thesis_full: float | None = None
+    latency: int = 0
 
 
 def cases(*, quick: bool) -> list[Case]:
@@ -108,6 +100,16 @@ def cases(*, quick: bool) -> list[Case]:
         Case("jitter at 105 %", f"{share} %", {"provisioning": 1.05, "jitter": share / 100})
         for share in ((20,) if quick else (5, 20, 50))
     ]
+    found += [
+        Case(
+            "latency at 105 %",
+            f"{name}, {late / 1000:g} ms",
+            {"skew": DISTRIBUTIONS[name], "provisioning": 1.05},
+            latency=late,
+        )
+        for name in (("zipf-1",) if quick else ("zipf-1", "uniform"))
+        for late in ((100_000,) if quick else (1_000, 10_000, 100_000, 1_000_000))
+    ]
     return found
 
 
@@ -138,10 +140,11 @@ def measured(case: Case, *, tuples: int, streams: int) -> Point:
     for seed in range(streams):
         work = make_workload(tuples, seed=seed, **{"instances": INSTANCES, **case.work})
         turns = operate_round_robin(work)
-        ours = operate_osg(work, SchedulerSettings(**{"seed": seed, **case.osg}))
-        sliding = operate_osg(work, SchedulerSettings(**{"seed": seed, "windows": "sliding", **case.osg}))
+        ours = operate_osg(work, SchedulerSettings(**{"seed": seed, **case.osg}), latency=case.latency)
+        slides = SchedulerSettings(**{"seed": seed, "windows": "sliding", **case.osg})
+        sliding = operate_osg(work, slides, latency=case.latency)
         size = {name: value for name, value in case.osg.items() if name == "epsilon"}
-        theirs = operate_osg(work, SchedulerSettings.thesis(seed=seed, **size))
+        theirs = operate_osg(work, SchedulerSettings.thesis(seed=seed, **size), latency=case.latency)
         full = operate_full_knowledge(work, measure="backlog")
         messages = 1000 * (ours.learnt + ours.replies) / tuples
         faster = [speed_up(one, turns) for one in (ours, sliding, theirs, full)]
@@ -151,34 +154,6 @@ def measured(case: Case, *, tuples: int, streams: int) -> Point:
     return Point(case, means[0], means[1], columns[2], means[3], means[4], means[5], means[6])
 
 
-def series_work(*, seed: int = 0, scale: int = 1) -> Workload:
-    """The stream of Figure 7.27: the instances' speeds change in the middle."""
-    phases = (Phase(CHANGE_AT // scale, factors=BEFORE), Phase((TIMED - CHANGE_AT) // scale, factors=AFTER))
-    return make_workload(seed=seed, instances=INSTANCES, phases=phases)
-
-
-def recovered_at(operated: Operated, change: int) -> int | None:
-    """The tuple at which loads were put right with matrices that each instance sent after the change."""
-    anew: set[int] = set()
-    for at, who in operated.log:
-        if at >= change and who >= 0:
-            anew.add(who)
-        if who < 0 and len(anew) == INSTANCES:
-            return at
-    return None
-
-
-def _series(work: Workload, runs: dict[str, Operated]) -> list[dict[str, Any]]:
-    points = []
-    for name, operated in runs.items():
-        for start in range(0, len(work) - STEP + 1, STEP):
-            part = operated.completion[start : start + STEP] / 1000
-            points.append(
-                {"tuple": start + STEP, "who": name, "mean": part.mean(), "least": part.min(), "most": part.max()}
-            )
-    return points
-
-
 def run(*, quick: bool, progress: Progress) -> Report:
     tuples, streams = (40_000, 2) if quick else (100_000, 100)
     wanted = cases(quick=quick)
@@ -186,38 +161,26 @@ def run(*, quick: bool, progress: Progress) -> Report:
     for done, case in enumerate(wanted):
         progress(f"figure {case.figure}, {case.setting}", done / (len(wanted) + 1))
         points.append(measured(case, tuples=tuples, streams=streams))
-    progress("figure 7.27, a change", len(wanted) / (len(wanted) + 1))
-    scale = 2 if quick else 1
-    work = series_work(scale=scale)
-    change = CHANGE_AT // scale
-    runs = {
-        "round-robin": operate_round_robin(work),
-        "OSG": operate_osg(work, SchedulerSettings()),
-        "OSG, the thesis's rules": operate_osg(work, SchedulerSettings.thesis()),
-    }
-    ours = runs["OSG"]
-    back = recovered_at(ours, change)
+    progress("figures 7.27 and 7.28, a change", len(wanted) / (len(wanted) + 1))
+    unfolded = [unfold(series, scale=2 if quick else 1) for series in SERIES]
     figures = _figures(points)
-    figures |= {
-        "series_run_at": float(ours.first_run or -1),
-        "series_recovered_after": float(-1 if back is None else back - change),
-        "series_speed_up": speed_up(ours, runs["round-robin"]),
-    }
+    for one in unfolded:
+        figures |= one.figures()
     return Report(
         "OSG: average completion time against round-robin",
         COLUMNS,
-        [point.row() for point in points],
+        [*(point.row() for point in points), *(row for one in unfolded for row in one.rows())],
         figures,
         [
             f"{streams} streams of {tuples:,} tuples a row; the thesis has 5,000 runs. Speed-ups are over round-robin: "
             "mean, least and most for our rules, means for the others. Messages are those to the scheduler.",
             "The thesis's columns are what its text says of its figures; at 100 %, Figure 7.22, its least from 100 to "
             "108 %.",
-            f"Figure 7.27: RUN from tuple {ours.first_run:,} on (thesis: {THESIS_RUN_AT:,}); costs on all instances "
-            f"learnt anew {'never' if back is None else f'{back - change:,}'} tuples after the change "
-            f"(thesis: {THESIS_RECOVERED_AT - CHANGE_AT:,}; its prototype, Figure 7.28: 7,311).",
+            "Series: one stream each; mean completion times of its stretches.",
+            *(one.note() for one in unfolded),
+            "Latency: how long a message to the scheduler takes. The thesis's simulator names none; 0 elsewhere.",
         ],
-        _chart(points, _series(work, runs)),
+        _chart(points, unfolded),
     )
 
 
@@ -236,7 +199,7 @@ def _figures(points: list[Point]) -> dict[str, float]:
     }
 
 
-def _chart(points: list[Point], series: list[dict[str, Any]]) -> Any:
+def _chart(points: list[Point], unfolded: list[Unfolded]) -> Any:
     values = [
         {"figure": point.case.figure, "setting": point.case.setting, "who": who, "speed-up": value, "place": place}
         for place, point in enumerate(points)
@@ -259,14 +222,4 @@ def _chart(points: list[Point], series: list[dict[str, Any]]) -> Any:
         .properties(width=280, height=180, title=figure)
         for figure in dict.fromkeys(point.case.figure for point in points)
     ]
-    change = (
-        alt.Chart(alt.InlineData(values=series))
-        .mark_line()
-        .encode(
-            x=alt.X("tuple:Q"),
-            y=alt.Y("mean:Q", scale=alt.Scale(type="log"), title="completion, ms"),
-            color=alt.Color("who:N", title=None),
-        )
-        .properties(width=880, height=220, title="7.27: the instances' speeds change in the middle")
-    )
-    return alt.vconcat(alt.concat(*panels, columns=3), change)
+    return alt.vconcat(alt.concat(*panels, columns=3), *(one.chart() for one in unfolded))

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.balance_parts import partition
+from benchmarks.balance_parts import partition, shedding
+from benchmarks.balance_parts.slow_rows import KINDS, seconds_of_kinds
 from catchment.app.catalog import Catalog
 from catchment.app.report import Report
+from catchment.balance import KeyLearner, PartitionMap, build_map
 from experiments.key_streams import UNIVERSE, key_stream, trace_stream
 
 ROOT = Path(__file__).parents[2]
@@ -85,9 +87,42 @@ def test_the_benchmark_finds_dkg_near_full_knowledge_and_hashing_far() -> None:
     assert np.mean(dkg) < np.mean(hashed)
 
 
+def test_the_benchmark_learns_for_the_parts_that_it_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+    learnt: list[tuple[int, int]] = []
+
+    def watched(learner: KeyLearner, parts: int) -> PartitionMap:
+        learnt.append((learner.buckets, parts))
+        assert learner.parameters == KeyLearner.for_parts(parts, seed=learner.seed).parameters
+        return build_map(learner, parts)
+
+    monkeypatch.setattr(partition, "build_map", watched)
+    list(partition.over_streams(1, 2_000, "", {}, lambda _: None))
+    assert sorted(set(learnt)) == [(64 * k, k) for k in range(2, 11)]
+
+
 def test_it_runs_on_the_trace_it_is_given(tmp_path: Path) -> None:
     path = tmp_path / "sample.csv"
     lines = [f"{893973600 + n},3,{n % 7 if n % 2 else 1},304,0" for n in range(400)]
     path.write_text("timestamp,clientID,objectID,status,size\n" + "\n".join(lines) + "\n")
     report = quick(path)
     assert {row["stream"] for row in rows_of(report, "7.12")} == {"WC98 sample sample.csv"}
+
+
+def test_both_operators_on_spark_take_a_millisecond_to_a_second() -> None:
+    seconds = sorted(seconds_of_kinds().values())
+    assert (len(seconds), seconds[0], seconds[-1]) == (KINDS, 0.001, 1.0)
+    assert sum(seconds[-KINDS // 10 :]) == pytest.approx(0.5 * sum(seconds), rel=0.05)  # a heavy tail
+    assert seconds_of_kinds() == shedding.SECONDS
+    assert pytest.approx(0.145, rel=0.02) == shedding.MEAN_COST
+    assert 4 * seconds[-1] <= shedding.SPARK_TARGET
+
+
+def test_rows_come_as_often_as_was_planned_however_often_one_looks() -> None:
+    for looks in ([10.0], [0.25 * look for look in range(1, 41)], [0.3, 0.31, 7.0, 10.0]):
+        last, came = 0.0, []
+        for now in looks:
+            times = shedding.come_between(last, now, 6.9)
+            assert all(last < time <= now for time in times)
+            came += times
+            last = times[-1] if times else last
+        assert len(came) in (68, 69)

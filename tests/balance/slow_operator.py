@@ -24,8 +24,8 @@ def operated_slowly(work: Workload, settings: SchedulerSettings, *, latency: int
             end, place, done, mark = heapq.heappop(under_way)
             marks = [] if mark is None else [(0, mark)]
             for message in machines[place].executed(work.keys[done : done + 1], [costs[place][done]], marks=marks):
-                scheduler.handle(message, now=end + latency)
-        assignment = scheduler.assign(work.keys[number : number + 1], now=arrival)
+                scheduler.hear(message, at=end + latency)
+        assignment = scheduler.assign(work.keys[number : number + 1], at=arrival)
         place = int(assignment.instances[0])
         free[place] = max(free[place], arrival) + int(costs[place][number])
         chosen.append(place)

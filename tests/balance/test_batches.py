@@ -45,7 +45,7 @@ def test_dealing_is_longest_first_to_the_least_loaded(costs: list[float], tasks:
 def test_rows_of_one_cost_are_dealt_in_equal_counts(cost: float) -> None:
     dealt = deal([cost] * 103, 8)
     assert dealt.tasks.tolist() == [row % 8 for row in range(103)]
-    assert deal([], 3).imbalance == 1.0
+    assert deal([], 3).peak_over_mean == 1.0
 
 
 def test_rows_that_cost_nothing_do_not_pile_up() -> None:

@@ -36,8 +36,8 @@ def scheduler() -> Scheduler:
     for number in range(2):
         learner = OperatorInstance(number, USING)
         for message in learner.executed(np.arange(40) % 7, np.arange(40) % 7 * 100 + number):
-            made.handle(message, now=0)
-    made.assign(np.arange(10), now=np.arange(10))
+            made.hear(message, at=0)
+    made.assign(np.arange(10), at=np.arange(10))
     assert made.state == "WAIT ALL"
     return made
 
@@ -73,10 +73,10 @@ def test_a_scheduler_goes_on_where_it_was() -> None:
     two = Scheduler.from_bytes(one.to_bytes())
     for _ in range(3):
         assert (
-            one.assign(np.arange(30), now=50).instances.tolist() == two.assign(np.arange(30), now=50).instances.tolist()
+            one.assign(np.arange(30), at=50).instances.tolist() == two.assign(np.arange(30), at=50).instances.tolist()
         )
         assert one.to_bytes() == two.to_bytes()
-    assert Scheduler.from_bytes(Scheduler(3).to_bytes()).assign(["a"] * 4, now=0).instances.tolist() == [0, 1, 2, 0]
+    assert Scheduler.from_bytes(Scheduler(3).to_bytes()).assign(["a"] * 4, at=0).instances.tolist() == [0, 1, 2, 0]
 
 
 def test_a_model_goes_on_where_it_was() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment.balance.cost_learner import CostLearner
-from catchment.balance.shed_messages import Learnt, Reply, Request
+from catchment.balance.messages import Learnt, Mark, Reply
 from catchment.balance.shed_operator import ShedOperator
 from catchment.balance.shedder import LoadShedder
 from catchment.errors import BytesError, CatchmentError, InputError, MergeError, ParameterError, TimeError, WeightError
@@ -38,7 +38,7 @@ def test_nothing_is_dropped_before_anything_is_known() -> None:
     decision = shedder.shed(["a"] * 100, at=[0] * 100)
     assert decision.kept.all()
     assert np.isnan(decision.waits).all()
-    assert decision.request is None
+    assert decision.marks == ()
     assert (shedder.state, shedder.admitted, shedder.dropped) == ("nop", 100, 0)
 
 
@@ -47,10 +47,9 @@ def test_the_states_are_those_of_the_thesis() -> None:
     shedder.hear(told({"a": 400}))
     assert shedder.state == "send"
     decision = shedder.shed(["a", "a"], at=[0, 0])
-    assert decision.request == Request(1, 400.0)
-    assert decision.carrier == 0
+    assert decision.marks == ((0, Mark(1, 400.0)),)
     assert shedder.state == "run"
-    assert shedder.shed(["a"], at=[0]).request is None
+    assert shedder.shed(["a"], at=[0]).marks == ()
     shedder.hear(Reply(1, delta=-100.0, waited=0.0, served=1.0))
     assert shedder.busy_until == 1100.0
     shedder.hear(told({"a": 500}))
@@ -63,18 +62,17 @@ def test_a_request_goes_with_the_first_that_is_kept() -> None:
     shedder.hear(told({"a": 1000}))
     decision = shedder.shed(["a", "a", "a"], at=[1, 2, 950])
     assert decision.kept.tolist() == [False, False, True]
-    assert decision.carrier == 2
-    assert decision.request == Request(2, 2000.0)
+    assert decision.marks == ((2, Mark(2, 2000.0)),)
 
 
 def test_it_asks_again_only_when_it_was_answered() -> None:
     shedder = knowing(10**9, {"a": 10}, ask_every=3)
-    assert shedder.shed(["a"] * 20, at=[0] * 20).carrier == 0
-    assert shedder.shed(["a"] * 20, at=[0] * 20).carrier == -1
+    assert shedder.shed(["a"] * 20, at=[0] * 20).marks[0][0] == 0
+    assert shedder.shed(["a"] * 20, at=[0] * 20).marks == ()
     shedder.hear(Reply(1, 0.0, 0.0, 1.0))
     decision = shedder.shed(["a"] * 20, at=[0] * 20)
-    assert decision.request is not None
-    assert (decision.carrier, decision.request.number) == (0, 2)
+    ((place, mark),) = decision.marks
+    assert (place, mark.number) == (0, 2)
 
 
 def test_replies_to_older_requests_and_doubled_ones_are_no_news() -> None:
@@ -120,12 +118,12 @@ def test_a_correction_is_as_if_it_had_been_known_all_along(seed: int) -> None:
         decision = shedder.shed([str(cost)], at=[now])
         busy = max(busy, now) + cost
         assert decision.kept.all()
-        if decision.request is not None and place >= asked and request is None:
-            request, at_request = decision.request, busy
+        if decision.marks and place >= asked and request is None:
+            request, at_request = decision.marks[0][1], busy
         elif request is not None:
             since.append((now, cost))
-        elif decision.request is not None:
-            shedder.hear(Reply(decision.request.number, 0.0, 0.0, 1.0))
+        elif decision.marks:
+            shedder.hear(Reply(decision.marks[0][1].number, 0.0, 0.0, 1.0))
         assert shedder.busy_until == busy
     assert request is not None
     shedder.hear(Reply(request.number, float(delta), 0.0, 1.0))
@@ -160,15 +158,14 @@ def test_with_exact_costs_waits_are_exact_and_the_constraint_holds_at_every_mome
 def test_an_average_that_is_over_the_target_comes_down_again() -> None:
     """As printed, the check would drop everything for ever: what is dropped does not change the average."""
     shedder = knowing(100, {"a": 50}, ask_every=1)
-    carried = shedder.shed(["a"], at=[0]).request
-    assert carried is not None
+    ((_, carried),) = shedder.shed(["a"], at=[0]).marks
     shedder.hear(Reply(carried.number, 0.0, waited=100_000.0, served=10.0))
     assert shedder.average == 10_000
     for now in range(1000, 200_000, 100):
         decision = shedder.shed(["a", "a"], at=[now, now])
         assert decision.kept[0]
-        if decision.request is not None:
-            shedder.hear(Reply(decision.request.number, 0.0, shedder._state[1], shedder._state[2]))
+        if decision.marks:
+            shedder.hear(Reply(decision.marks[0][1].number, 0.0, shedder._state[1], shedder._state[2]))
     assert shedder.average <= 101
 
 
@@ -217,7 +214,7 @@ def test_bad_input_is_refused_and_changes_nothing() -> None:
     with pytest.raises(WeightError):
         operator.executed(["a"], costs=[-5], waits=[0], finished=[200])
     with pytest.raises(InputError):
-        operator.executed(["a"], costs=[5], waits=[0], finished=[200], requests={1: Request(1, 0.0)})
+        operator.executed(["a"], costs=[5], waits=[0], finished=[200], marks=[(1, Mark(1, 0.0))])
     assert operator.to_bytes() == then
 
 
@@ -304,16 +301,16 @@ def test_the_operator_tells_the_same_however_its_tuples_are_cut() -> None:
     rng = np.random.default_rng(2)
     keys, costs, waits = rng.integers(0, 50, 400), rng.integers(1, 100, 400), rng.integers(0, 1000, 400)
     finished = np.cumsum(costs)
-    requests = {place: Request(place, float(place)) for place in (0, 7, 8, 399)}
+    marks = [(place, Mark(place, float(place))) for place in (0, 7, 8, 399)]
 
     def all_told(cut: int) -> list[Any]:
         operator = ShedOperator(CostLearner(window=50, tolerance=0.5), memory=20)
         found: list[Any] = []
         for start in range(0, 400, cut):
             part = slice(start, start + cut)
-            mine = {place - start: one for place, one in requests.items() if start <= place < start + cut}
+            mine = [(place - start, one) for place, one in marks if start <= place < start + cut]
             told_ = operator.executed(
-                keys[part], costs[part], waits=waits[part], finished=finished[part], requests=mine
+                keys[part], costs[part], waits=waits[part], finished=finished[part], marks=mine
             )  # fmt: skip
             found += [
                 (one.executed, one.finished, one.waited, one.served, one.costs.to_bytes())
@@ -345,8 +342,7 @@ def _used() -> list[Any]:
         if decision.kept[0]:
             wait = max(free - now, 0)
             free = max(free, now) + 10 * key
-            asked = {} if decision.request is None else {0: decision.request}
-            for news in operator.executed([key], costs=[10 * key], waits=[wait], finished=[free], requests=asked):
+            for news in operator.executed([key], costs=[10 * key], waits=[wait], finished=[free], marks=decision.marks):
                 shedder.hear(news)
     return [shedder, operator, operator.learner]
 
@@ -405,7 +401,7 @@ def test_a_micro_batch_waits_for_its_start_and_for_what_is_ahead(
         assert wait == start - arrived
         assert kept == (wait <= target)
         start += cost * share if kept else 0
-    assert decision.request is None
+    assert decision.marks == ()
     again = shedder.queued(["0"], [free], free=free)
     assert again.waits.tolist() == [0.0]  # of an earlier batch nothing is left
 

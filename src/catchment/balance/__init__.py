@@ -10,13 +10,14 @@ from catchment.balance.choices import DChoices, PairedPieces, TwoChoices
 from catchment.balance.cost_learner import CostLearner
 from catchment.balance.key_learner import KeyLearner
 from catchment.balance.partition_build import build_map, full_knowledge, hash_map
-from catchment.balance.partition_map import PartitionMap, imbalance
+from catchment.balance.partition_map import PartitionMap
 from catchment.balance.partition_report import PartitionReport
 from catchment.balance.partitioner import Partitioner
 from catchment.balance.relearn import Reconsidered, reconsider
 from catchment.balance.shed_operator import ShedOperator
 from catchment.balance.shed_record import ShedRecord
 from catchment.balance.shedder import LoadShedder
+from catchment.balance.unevenness import imbalance, peak_over_mean
 
 __all__ = [
     "CostLearner",
@@ -35,6 +36,7 @@ __all__ = [
     "full_knowledge",
     "hash_map",
     "imbalance",
+    "peak_over_mean",
     "reconsider",
     "scheduler",
 ]

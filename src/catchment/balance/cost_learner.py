@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.errors import DamagedBytesError, ParameterError, UnknownFormatError, WeightError
+from catchment.balance.stored import Stored, read_costs, read_floats, write_costs
+from catchment.errors import DamagedBytesError, ParameterError, WeightError
 from catchment.kernel.cost_learning import (
     LEARNER_SIZE,
     NEXT_EARLY,
@@ -32,11 +33,11 @@ from catchment.kernel.cost_learning import (
     learn_batch,
 )
 from catchment.sketch.checks import as_integers, check_fraction, check_mass, check_whole
-from catchment.sketch.codec import Reader, Writer, open_envelope, seal_envelope
+from catchment.sketch.codec import Writer
 from catchment.sketch.keys import hash_keys
 from catchment.sketch.value_estimator import ValueEstimator
 
-__all__ = ["CostLearner", "read_costs", "write_costs"]
+__all__ = ["CostLearner"]
 
 F64 = NDArray[np.float64]
 
@@ -44,7 +45,7 @@ STATES = ("start", "stabilizing")
 _WINDOW_LIMIT = 2**31
 
 
-class CostLearner:
+class CostLearner(Stored):
     """The operator's side of OSG and LAS: give it what was executed, it gives what is worth telling.
 
     Parameters
@@ -160,21 +161,19 @@ class CostLearner:
         write_costs(payload, self._matrices)
         payload.integers(self._learner)
         payload.raw(np.ascontiguousarray(self._snapshot, dtype="<f8"))
-        return seal_envelope(self.family, parameters.getvalue(), payload.getvalue())
+        return self._seal(parameters.getvalue(), payload.getvalue())
 
     @classmethod
     def from_bytes(cls, blob: bytes | bytearray | memoryview) -> CostLearner:
         """The learner that gave these bytes; a `BytesError` for any others."""
-        family, parameters, payload = open_envelope(blob)
-        if family != cls.family:
-            raise UnknownFormatError(f"bytes of family {family}", f"give those of a {cls.__name__}")
+        parameters, payload = cls._open(blob)
         learner = cls.__new__(cls)
         window, tolerance, first = parameters.numbers("IdI")
         parameters.finish()
         matrices = read_costs(payload)
         state = payload.integers(LEARNER_SIZE, np.int64, low=0, high=2**62)
         cells = matrices.depth * matrices.width
-        snapshot = np.frombuffer(payload.raw(8 * cells), dtype="<f8").astype(np.float64)
+        snapshot = read_floats(payload, cells)
         payload.finish()
         try:
             learner._set(window, tolerance, first, matrices)
@@ -188,11 +187,6 @@ class CostLearner:
         learner._snapshot = snapshot.reshape(matrices.depth, matrices.width)
         return learner
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CostLearner) and self.to_bytes() == other.to_bytes()
-
-    __hash__ = None  # type: ignore[assignment]  # a learner changes
-
 
 def _account(matrices: ValueEstimator, costs: NDArray[np.int64]) -> None:
     """Bring the estimator's own totals up to what a kernel has put into its matrices."""
@@ -201,15 +195,3 @@ def _account(matrices: ValueEstimator, costs: NDArray[np.int64]) -> None:
     matrices._mass += int(costs.sum())
     matrices._least = int(costs.min(initial=matrices._least))
     matrices._most = int(costs.max(initial=matrices._most))
-
-
-def write_costs(writer: Writer, costs: ValueEstimator) -> None:
-    """Matrices inside other bytes."""
-    blob = costs.to_bytes()
-    writer.numbers("I", len(blob))
-    writer.raw(blob)
-
-
-def read_costs(reader: Reader) -> ValueEstimator:
-    (size,) = reader.numbers("I")
-    return ValueEstimator.from_bytes(reader.raw(size))

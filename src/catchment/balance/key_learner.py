@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.answer import Answer
-from catchment.errors import DamagedBytesError, MergeError, ParameterError, UnknownFormatError
+from catchment.balance.stored import Stored
+from catchment.errors import DamagedBytesError, MergeError, ParameterError
 from catchment.kernel.hashing import SPARK_SEED, hash_int64s
 from catchment.kernel.partition import count_buckets, find_buckets
 from catchment.sketch.checks import MASS_LIMIT, are_ones, as_weights, check_fraction, check_mass, check_whole
-from catchment.sketch.codec import Reader, Writer, open_envelope, seal_envelope
+from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import KeyBatch, as_keys, hash_keys
 from catchment.sketch.space_saving import SpaceSaving
 from catchment.sketch.ultraloglog import UltraLogLog
@@ -24,8 +25,6 @@ __all__ = ["HeavyKeys", "KeyLearner", "spread_hashes"]
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
-
-FAMILY = 40
 
 _MOST_BUCKETS = 1 << 20
 _DISTINCT = {"precision": 10, "delta": 0.05}
@@ -54,7 +53,7 @@ class HeavyKeys:
         return len(self.keys)
 
 
-class KeyLearner:
+class KeyLearner(Stored):
     """Heavy keys one by one, all others by the bucket: the learning phase of BPART and DKG.
 
     **Guarantee.** Every key with more than `theta` of the total weight is among `heavy_keys()`, always; what is said of
@@ -89,6 +88,8 @@ class KeyLearner:
     N. Rivetti, L. Querzoni, E. Anceaume, Y. Busnel, B. Sericola: Efficient key grouping for near-optimal load
     balancing in stream processing systems, DEBS 2015.
     """
+
+    family = 40
 
     def __init__(self, theta: float = 0.001, buckets: int = 1024, *, seed: int = 0) -> None:
         self.theta = check_fraction("theta", theta)
@@ -221,14 +222,12 @@ class KeyLearner:
         writer.integers(self._loads)
         parameters = Writer()
         parameters.numbers("dIQ", self.theta, self.buckets, self.seed)
-        return seal_envelope(FAMILY, parameters.getvalue(), writer.getvalue())
+        return self._seal(parameters.getvalue(), writer.getvalue())
 
     @classmethod
     def from_bytes(cls, blob: bytes | bytearray | memoryview) -> KeyLearner:
         """The learner that gave these bytes; a `BytesError` for any others."""
-        family, parameters, payload = open_envelope(blob)
-        if family != FAMILY:
-            raise UnknownFormatError(f"family {family} is no KeyLearner", "give what KeyLearner.to_bytes wrote")
+        parameters, payload = cls._open(blob)
         theta, buckets, seed = parameters.numbers("dIQ")
         parameters.finish()
         try:
@@ -251,11 +250,6 @@ class KeyLearner:
         if loads.sum(dtype=np.float64) > 2 * MASS_LIMIT or int(loads.sum()) != total:
             raise DamagedBytesError(f"buckets that do not add up to {total}")
         self._heavy, self._distinct, self._loads, self._mass = heavy, distinct, loads, total
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, KeyLearner) and self.to_bytes() == other.to_bytes()
-
-    __hash__ = None  # type: ignore[assignment]  # it changes
 
     def __repr__(self) -> str:
         return f"KeyLearner(theta={self.theta:g}, buckets={self.buckets}, seed={self.seed})"

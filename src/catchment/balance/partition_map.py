@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catchment.balance.key_learner import KeyLearner, spread_hashes
-from catchment.errors import DamagedBytesError, InputError, QueryError, UnknownFormatError
+from catchment.balance.stored import Stored
+from catchment.balance.unevenness import imbalance
+from catchment.errors import DamagedBytesError, InputError, QueryError
 from catchment.kernel.partition import SLOT_BITS, build_slots, find_heavy, place_spread
-from catchment.sketch.codec import Writer, open_envelope, seal_envelope
+from catchment.sketch.codec import Writer
 from catchment.sketch.keys import hash_keys
 
-__all__ = ["MOST_HEAVY", "PartitionMap", "fitting", "imbalance"]
+__all__ = ["MOST_HEAVY", "PartitionMap", "fitting"]
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
-
-FAMILY = 41
 
 MOST_HEAVY = 1 << (SLOT_BITS - 2)
 """As many keys have a place of their own: a quarter of the slots that two runs of 16 bits can name."""
@@ -29,17 +29,6 @@ MOST_HEAVY = 1 << (SLOT_BITS - 2)
 MOST_PARTS = 1 << 15
 MOST_BUCKETS = 1 << 20
 _NO_SALTS = np.zeros(0, dtype=np.uint64)
-
-
-def imbalance(loads: Any) -> float:
-    """The thesis's lambda: by how many percent the busiest part is above the mean. 0 is perfect.
-
-    >>> imbalance([30, 10, 20])
-    50.0
-    """
-    weights = np.asarray(loads, dtype=np.float64)
-    total = float(weights.sum())
-    return float((weights.max() * weights.size / total - 1) * 100) if total else 0.0
 
 
 def slots_for(spread: U64) -> I32 | None:
@@ -62,7 +51,7 @@ def fitting(hashes: U64, seed: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionMap:
+class PartitionMap(Stored):
     """A function from keys to `parts` parts that any number of places can apply alike; made by `build_map`.
 
     A heavy key has one part, or with `split` several *pieces*, each with a part: a row's salt then chooses among them.
@@ -77,6 +66,8 @@ class PartitionMap:
     >>> chart.place(["a", "b", "a"]).tolist(), chart.loads.tolist()
     ([0, 1, 0], [60, 60])
     """
+
+    family: ClassVar[int] = 41
 
     parts: int
     seed: int
@@ -170,14 +161,12 @@ class PartitionMap:
         writer.integers(self.loads)
         parameters = Writer()
         parameters.numbers("IQIII", self.parts, self.seed, self.heavy.size, self.choices.size, self.buckets.size)
-        return seal_envelope(FAMILY, parameters.getvalue(), writer.getvalue())
+        return self._seal(parameters.getvalue(), writer.getvalue())
 
     @classmethod
     def from_bytes(cls, blob: bytes | bytearray | memoryview) -> PartitionMap:
         """The map that gave these bytes; a `BytesError` for any others."""
-        family, parameters, reader = open_envelope(blob)
-        if family != FAMILY:
-            raise UnknownFormatError(f"family {family} is no PartitionMap", "give what PartitionMap.to_bytes wrote")
+        parameters, reader = cls._open(blob)
         parts, seed, heavy, choices, buckets = parameters.numbers("IQIII")
         parameters.finish()
         if not (1 <= parts <= MOST_PARTS and seed < 2**63 and heavy <= MOST_HEAVY and 1 <= buckets <= MOST_BUCKETS):
@@ -197,10 +186,7 @@ class PartitionMap:
             raise DamagedBytesError("a heavy key twice, or heavy keys that have no slots")
         return read
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PartitionMap) and self.to_bytes() == other.to_bytes()
-
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # type: ignore[override]  # unlike what learns, a map does not change
         return hash(self.to_bytes())
 
     def __repr__(self) -> str:

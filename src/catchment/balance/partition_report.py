@@ -9,7 +9,8 @@ import numpy as np
 
 from catchment.balance.key_learner import KeyLearner
 from catchment.balance.partition_build import hash_map
-from catchment.balance.partition_map import PartitionMap, imbalance
+from catchment.balance.partition_map import PartitionMap
+from catchment.balance.unevenness import imbalance
 
 __all__ = ["HeavyKey", "PartitionReport", "describe"]
 

@@ -13,17 +13,16 @@ from catchment.balance.partition_build import PAIRS, build_map
 from catchment.balance.partition_map import PartitionMap
 from catchment.balance.partition_report import PartitionReport, describe
 from catchment.balance.relearn import Reconsidered, reconsider
-from catchment.errors import DamagedBytesError, ParameterError, UnknownFormatError
-from catchment.sketch.codec import Reader, Writer, open_envelope, seal_envelope
+from catchment.balance.stored import Stored
+from catchment.errors import DamagedBytesError, ParameterError
+from catchment.sketch.codec import Reader, Writer
 
 __all__ = ["Partitioner"]
-
-FAMILY = 42
 
 _LONGEST_NOTE = 1000
 
 
-class Partitioner:
+class Partitioner(Stored):
     """Distribution-aware key grouping: every key to one part, the parts evenly loaded.
 
     Until `build` is called keys are placed by plain hashing. From then on a key stays where it is until `build` or
@@ -49,6 +48,8 @@ class Partitioner:
     >>> partitioner.place(["hot", "hot", "key 7"])[:2].tolist(), chart.loads.tolist()
     ([0, 0], [100, 100, 100, 100])
     """
+
+    family = 42
 
     def __init__(
         self,
@@ -115,7 +116,7 @@ class Partitioner:
             writer.raw(blob)
         parameters = Writer()
         parameters.numbers("d", 0.0 if self.split is None else -1.0 if self.split == PAIRS else float(self.split))
-        return seal_envelope(FAMILY, parameters.getvalue(), writer.getvalue())
+        return self._seal(parameters.getvalue(), writer.getvalue())
 
     def _note(self) -> bytes:
         return self.last_change.encode()[:_LONGEST_NOTE]
@@ -123,9 +124,7 @@ class Partitioner:
     @classmethod
     def from_bytes(cls, blob: bytes | bytearray | memoryview) -> Partitioner:
         """The partitioner that gave these bytes; a `BytesError` for any others."""
-        family, parameters, payload = open_envelope(blob)
-        if family != FAMILY:
-            raise UnknownFormatError(f"family {family} is no Partitioner", "give what Partitioner.to_bytes wrote")
+        parameters, payload = cls._open(blob)
         (split,) = parameters.numbers("d")
         parameters.finish()
         partitioner = cls.__new__(cls)
@@ -146,8 +145,3 @@ class Partitioner:
         fits = (self.map.buckets.size, self.map.seed) == (self.learner.buckets, self.learner.seed)
         if not fits or self.learner.parameters != self.learnt.parameters:
             raise DamagedBytesError(f"a map {self.map!r} with {self.learner!r} and {self.learnt!r}")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Partitioner) and self.to_bytes() == other.to_bytes()
-
-    __hash__ = None  # type: ignore[assignment]  # it changes

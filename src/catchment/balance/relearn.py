@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from catchment.balance.key_learner import KeyLearner
 from catchment.balance.partition_build import greedy
-from catchment.balance.partition_map import PartitionMap, fitting, imbalance
+from catchment.balance.partition_map import PartitionMap, fitting
+from catchment.balance.unevenness import imbalance
 from catchment.errors import ParameterError
 
 __all__ = ["Reconsidered", "reconsider"]

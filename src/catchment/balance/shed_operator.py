@@ -1,32 +1,33 @@
-"""ShedOperator: the operator's side of LAS: measures what it executes, tells what it learns, answers requests.
+"""ShedOperator: the operator's side of LAS: measures what it executes, tells what it learns, answers marks.
 
 on                                does                                                        tells
 ────────────────────────────────  ──────────────────────────────────────────────────────────  ────────
 a tuple is executed               adds its wait to the sums, its cost to the matrices
-… and it carried a request        compares the time it was done with the time in the request  `Reply`
+… and it carried a mark           compares the time it was done with the time in the mark     `Reply`
 … and the matrices are worth it   (see `cost_learner`)                                        `Learnt`
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from catchment.balance.cost_learner import CostLearner
-from catchment.balance.shed_messages import Learnt, Reply, Request
-from catchment.errors import DamagedBytesError, InputError, TimeError, UnknownFormatError
+from catchment.balance.messages import Learnt, Mark, Reply
+from catchment.balance.stored import Stored
+from catchment.errors import DamagedBytesError, InputError, TimeError
 from catchment.kernel.shedding import fade_sums
 from catchment.sketch.checks import as_integers
-from catchment.sketch.codec import Writer, open_envelope, seal_envelope
+from catchment.sketch.codec import Writer
 from catchment.sketch.keys import hash_keys
 
 __all__ = ["ShedOperator"]
 
 
-class ShedOperator:
+class ShedOperator(Stored):
     """What stands beside an operator whose input is shed; give it every executed tuple, in order.
 
     Parameters
@@ -42,8 +43,8 @@ class ShedOperator:
     >>> (learnt,) = operator.executed(["a"], costs=[1000], waits=[0], finished=[5000])
     >>> learnt.executed, learnt.costs.estimate("a").value
     (1, 1000.0)
-    >>> operator.executed(["a"], costs=[1000], waits=[200], finished=[6000], requests={0: Request(1, 5900.0)})[0]
-    Reply(number=1, delta=100.0, waited=200.0, served=2.0)
+    >>> operator.executed(["a"], costs=[1000], waits=[200], finished=[6000], marks=[(0, Mark(1, 5900.0))])[0]
+    Reply(number=1, delta=100.0, waited=200.0, served=2.0, instance=0)
     """
 
     family = 49
@@ -78,7 +79,7 @@ class ShedOperator:
         return self._executed
 
     def executed(
-        self, keys: Any, costs: Any, *, waits: Any, finished: Any, requests: Mapping[int, Request] | None = None
+        self, keys: Any, costs: Any, *, waits: Any, finished: Any, marks: Iterable[tuple[int, Mark]] = ()
     ) -> list[Reply | Learnt]:
         """Tuples in the order in which they were executed; what is to be told, in order.
 
@@ -90,7 +91,7 @@ class ShedOperator:
             How long each waited from its arrival to its start.
         finished
             When each was done, on the shedder's clock.
-        requests
+        marks
             Those that came with a tuple, by its place in the batch.
         """
         hashes, _ = hash_keys(keys)
@@ -98,14 +99,14 @@ class ShedOperator:
         amounts = as_integers("costs", costs, count)
         waited = as_integers("waits", waits, count).astype(np.float64)
         done = as_integers("finished", finished, count)
-        wanted = dict(sorted((requests or {}).items()))
+        wanted = sorted(marks, key=lambda entry: entry[0])
         if count and (float(waited.min()) < 0 or bool(np.any(np.diff(done) < 0)) or done[0] < self._finished):
             raise TimeError("tuples out of order, or a wait below 0", "give executed tuples in the order of their ends")
-        if any(not 0 <= place < count for place in wanted):
-            raise InputError(f"requests at {list(wanted)} of {count} tuples", "give the place in this batch")
+        if wanted and not 0 <= wanted[0][0] <= wanted[-1][0] < count:
+            raise InputError(f"a mark on tuple {wanted[-1][0]} of {count}", "give its position among these keys")
         told = self.learner.observed(keys, amounts)
-        news: list[tuple[int, int, Request | Any]] = [
-            *((place, 0, request) for place, request in wanted.items()),
+        news: list[tuple[int, int, Mark | Any]] = [
+            *((place, 0, mark) for place, mark in wanted),
             *((behind - 1, 1, costs_then) for behind, costs_then in told),
         ]
         found: list[Reply | Learnt] = []
@@ -114,8 +115,8 @@ class ShedOperator:
             fade_sums(self._sums, waited, self._decay, place + 1, at)
             at = place + 1
             total, number = float(self._sums[0]), float(self._sums[1])
-            if isinstance(what, Request):
-                found.append(Reply(what.number, float(done[place]) - what.busy_until, total, number))
+            if isinstance(what, Mark):
+                found.append(Reply(what.number, float(done[place]) - what.load, total, number))
             else:
                 found.append(Learnt(what, self._executed + at, float(done[place]), total, number))
         fade_sums(self._sums, waited, self._decay, count, at)
@@ -130,14 +131,12 @@ class ShedOperator:
         blob = self.learner.to_bytes()
         writer.numbers("dddqdI", self._decay, *self._sums, self._executed, self._finished, len(blob))
         writer.raw(blob)
-        return seal_envelope(self.family, b"", writer.getvalue())
+        return self._seal(b"", writer.getvalue())
 
     @classmethod
     def from_bytes(cls, blob: bytes | bytearray | memoryview) -> ShedOperator:
         """The operator that gave these bytes; a `BytesError` for any others."""
-        family, parameters, payload = open_envelope(blob)
-        if family != cls.family:
-            raise UnknownFormatError(f"bytes of family {family}", f"give those of a {cls.__name__}")
+        parameters, payload = cls._open(blob)
         parameters.finish()
         decay, waited, served, executed, finished, size = payload.numbers("dddqdI")
         learner = CostLearner.from_bytes(payload.raw(size))

@@ -30,10 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.answer import Answer, Ranking
-from catchment.errors import DamagedBytesError, MergeError, ParameterError, QueryError, UnknownFormatError
+from catchment.balance.stored import Stored
+from catchment.errors import DamagedBytesError, MergeError, ParameterError, QueryError
 from catchment.sketch.base import Sketch
 from catchment.sketch.checks import MASS_LIMIT, as_weights, check_mass, check_whole, read_mass
-from catchment.sketch.codec import Reader, Writer, open_envelope, seal_envelope
+from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.count_min import CountMin
 from catchment.sketch.keys import as_keys
 from catchment.window.clock import ARRIVALS, TIME_LIMIT, as_times, check_times
@@ -55,7 +56,7 @@ class Dropped(NamedTuple):
     weight: int
 
 
-class ShedRecord:
+class ShedRecord(Stored):
     """The events that were shed, by pane of time and, roughly, by key.
 
     **Guarantee.** For a question from the table above, `ask` gives an interval that holds the truth about all events,
@@ -321,14 +322,12 @@ class ShedRecord:
             blob = self._keys.to_bytes()
             payload.numbers("I", len(blob))
             payload.raw(blob)
-        return seal_envelope(self.family, parameters.getvalue(), payload.getvalue())
+        return self._seal(parameters.getvalue(), payload.getvalue())
 
     @classmethod
     def from_bytes(cls, blob: bytes | bytearray | memoryview) -> ShedRecord:
         """The record that gave these bytes; a `BytesError` for any others."""
-        family, parameters, payload = open_envelope(blob)
-        if family != cls.family:
-            raise UnknownFormatError(f"bytes of family {family}", f"give those of a {cls.__name__}")
+        parameters, payload = cls._open(blob)
         record = cls.__new__(cls)
         pane, panes, keyed = parameters.numbers("QI?")
         parameters.finish()
@@ -354,11 +353,6 @@ class ShedRecord:
         if kept is not None and (kept.conservative or kept.total().value != record.weight):
             raise DamagedBytesError(f"keys of weight {kept.total().value} where {record.weight} was dropped")
         return record
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShedRecord) and self.to_bytes() == other.to_bytes()
-
-    __hash__ = None  # type: ignore[assignment]  # a record changes
 
 
 _WIDENED = frozenset(

@@ -4,7 +4,7 @@
     ──────  ─────────────────────────  ────────────────────────────────────────────────────────────  ─────
     nop     an arrival                 lets it through: nothing is known of costs                    nop
     any     `Learnt`                   takes the operator's matrices                                 send
-    send    an arrival that passes     lets it through with a `Request`: when it will be done        run
+    send    an arrival that passes     lets it through with a `Mark`: when it will be done           run
     run     an arrival that passes     lets it through, and adds its cost to the estimated backlog   run
     run     `ask_every` let through,   (as `send`, with the next that passes)                        run
             and no request is open
@@ -25,15 +25,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.balance.cost_learner import read_costs, write_costs
-from catchment.balance.shed_messages import Learnt, Reply, Request
+from catchment.balance.decision_reports import ShedderReport
+from catchment.balance.messages import Learnt, Mark, Reply
 from catchment.balance.shed_operator import decay_of
-from catchment.errors import DamagedBytesError, MergeError, ParameterError, TimeError, UnknownFormatError
+from catchment.balance.stored import Stored, read_costs, write_costs
+from catchment.errors import DamagedBytesError, MergeError, ParameterError, TimeError
 from catchment.kernel import shedding as places
-from catchment.kernel.cost_learning import price_batch
+from catchment.kernel.cost_matrices import price_batch
 from catchment.kernel.shedding import hear_costs, offer_batch, settle
 from catchment.sketch.checks import as_integers, check_choice, check_whole
-from catchment.sketch.codec import Writer, open_envelope, seal_envelope
+from catchment.sketch.codec import Writer
 from catchment.sketch.keys import hash_keys
 from catchment.sketch.value_estimator import ValueEstimator
 
@@ -54,13 +55,12 @@ _FURTHEST = 2**53  # a float64 holds no more microseconds one by one
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """What became of a batch: which were let through, what wait was expected of each (NaN where nothing was known), and
-    the request that goes with the one at `carrier`, if any.
+    the mark that one of them must carry, by position, if any.
     """
 
     kept: Bools
     waits: F64
-    request: Request | None
-    carrier: int
+    marks: tuple[tuple[int, Mark], ...] = ()
 
     @property
     def dropped(self) -> int:
@@ -84,7 +84,7 @@ def shed_rules(
     return rules
 
 
-class LoadShedder:
+class LoadShedder(Stored):
     """Stands in front of an operator with a queue, and keeps the time in that queue within a target.
 
     **Guarantee.** With costs that are exact and replies that have come, the estimated wait of each arrival is its wait,
@@ -127,8 +127,8 @@ class LoadShedder:
     >>> decision = shedder.shed(["a"] * 5, at=[1000] * 5)
     >>> decision.kept.tolist(), decision.waits.tolist()
     ([True, True, True, False, False], [0.0, 1000.0, 2000.0, 3000.0, 3000.0])
-    >>> decision.request
-    Request(number=1, busy_until=2000.0)
+    >>> decision.marks
+    ((0, Mark(number=1, load=2000.0)),)
 
     References
     ----------
@@ -160,7 +160,7 @@ class LoadShedder:
         self._take(ValueEstimator(epsilon, delta, seed=seed))
 
     @classmethod
-    def as_printed(cls, target: int, *, epsilon: float = 0.05, delta: float = 0.1, seed: int = 0) -> LoadShedder:
+    def thesis(cls, target: int, *, epsilon: float = 0.05, delta: float = 0.1, seed: int = 0) -> LoadShedder:
         """As in Listing 8.5: costs times 1 + epsilon, a request only with new matrices, waits never corrected.
 
         The operator's learner is then `CostLearner(first=0)`.
@@ -236,7 +236,7 @@ class LoadShedder:
         )  # fmt: skip
         self._newest = int(times[-1]) if times.size else self._newest
         number, until = int(self._state[places.NUMBER]), float(self._state[places.ANCHOR])
-        return Decision(kept, waits, Request(number, until) if carrier >= 0 else None, carrier)
+        return Decision(kept, waits, ((int(carrier), Mark(number, until)),) if carrier >= 0 else ())
 
     def queued(self, keys: Any, arrived: Any, *, free: int, share: float = 1.0) -> Decision:
         """A micro-batch: what has come already and waits, in this order, for an operator that will be free at `free`.
@@ -259,7 +259,7 @@ class LoadShedder:
             waits,
         )  # fmt: skip
         self._state[places.OPEN] = 0.0
-        return Decision(kept, waits, None, -1)
+        return Decision(kept, waits)
 
     def assume(self, cost: int) -> None:
         """Before anything is learnt: take each tuple to cost so much."""
@@ -290,6 +290,10 @@ class LoadShedder:
             self._state, self._rules, news.finished, news.executed, self._mean, news.waited, news.served
         )  # fmt: skip
 
+    def report(self) -> ShedderReport:
+        """What was learnt and done."""
+        return ShedderReport(self.state, self.target, self.admitted, self.dropped, self.average, self._mean)
+
     # -- bytes ------------------------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
@@ -299,14 +303,12 @@ class LoadShedder:
         writer.raw(np.ascontiguousarray(self._state, dtype="<f8"))
         writer.numbers("qd", self._newest, self._mean)
         write_costs(writer, self._costs)
-        return seal_envelope(self.family, b"", writer.getvalue())
+        return self._seal(b"", writer.getvalue())
 
     @classmethod
     def from_bytes(cls, blob: bytes | bytearray | memoryview) -> LoadShedder:
         """The shedder that gave these bytes; a `BytesError` for any others."""
-        family, parameters, payload = open_envelope(blob)
-        if family != cls.family:
-            raise UnknownFormatError(f"bytes of family {family}", f"give those of a {cls.__name__}")
+        parameters, payload = cls._open(blob)
         parameters.finish()
         rules = np.frombuffer(payload.raw(8 * places.RULES_SIZE), dtype="<f8").astype(np.float64)
         state = np.frombuffer(payload.raw(8 * places.STATE_SIZE), dtype="<f8").astype(np.float64)
@@ -325,11 +327,6 @@ class LoadShedder:
         elif mean != shedder._mean:
             raise DamagedBytesError(f"a mean cost of {mean} where costs have {shedder._mean}")
         return shedder
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LoadShedder) and self.to_bytes() == other.to_bytes()
-
-    __hash__ = None  # type: ignore[assignment]  # a shedder changes
 
 
 def _check_rules(rules: F64) -> None:

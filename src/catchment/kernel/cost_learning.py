@@ -1,7 +1,7 @@
 """What an operator learns about the costs of its tuples, one tuple at a time, and when that is worth telling.
 
-Counts and sums of costs stand in two matrices of shape (depth, width), as in VALES. `learner` is a small array that
-holds where the machine is; a tuple moves it by `learn_one`.
+Counts and sums of costs stand in two matrices of shape (depth, width), as in VALES; `cost_matrices` reads them.
+`learner` is a small array that holds where the machine is; a tuple moves it by `learn_one`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.kernel.compile import kernel
+from catchment.kernel.cost_matrices import change_of_means, note_means
 from catchment.kernel.hashing import column_of
 
 __all__ = [
@@ -21,11 +22,8 @@ __all__ = [
     "PUBLISHED",
     "SEEN",
     "STABLE",
-    "cost_of",
-    "instability",
     "learn_batch",
     "learn_one",
-    "price_batch",
 ]
 
 U64 = NDArray[np.uint64]
@@ -39,46 +37,6 @@ were stable, and at how many tuples to tell early for the next time."""
 LEARNER_SIZE = 4
 
 NOTHING, EARLY, STABLE = 0, 1, 2
-
-
-@kernel
-def cost_of(counts: I64, sums: I64, rows: U64, hash_: np.uint64, otherwise: float) -> float:
-    """The mean cost in the cell that the key shares least; `otherwise` for a key that was certainly never seen."""
-    width = np.uint64(counts.shape[1])
-    fewest = np.int64(0x7FFFFFFFFFFFFFFF)
-    total = np.int64(0)
-    for row in range(counts.shape[0]):
-        at = column_of(hash_, rows[row, 0], rows[row, 1], rows[row, 2], width)
-        if counts[row, at] < fewest:
-            fewest = counts[row, at]
-            total = sums[row, at]
-    return total / fewest if fewest > 0 else otherwise
-
-
-@kernel
-def price_batch(counts: I64, sums: I64, rows: U64, hashes: U64, otherwise: float, out: F64) -> None:
-    for i in range(hashes.size):
-        out[i] = cost_of(counts, sums, rows, hashes[i], otherwise)
-
-
-@kernel
-def instability(counts: I64, sums: I64, snapshot: F64) -> float:
-    """How far the cells' mean costs are from the snapshot, relative to it (Eq. 7.1 and 8.1 of the thesis)."""
-    moved = 0.0
-    whole = 0.0
-    for row in range(counts.shape[0]):
-        for at in range(counts.shape[1]):
-            mean = sums[row, at] / counts[row, at] if counts[row, at] > 0 else 0.0
-            moved += abs(snapshot[row, at] - mean)
-            whole += snapshot[row, at]
-    return moved / whole if whole > 0 else (0.0 if moved == 0 else np.inf)
-
-
-@kernel
-def _photograph(counts: I64, sums: I64, snapshot: F64) -> None:
-    for row in range(counts.shape[0]):
-        for at in range(counts.shape[1]):
-            snapshot[row, at] = sums[row, at] / counts[row, at] if counts[row, at] > 0 else 0.0
 
 
 @kernel
@@ -97,13 +55,14 @@ def learn_one(
         sums[row, at] += cost
     learner[SEEN] += 1
     if learner[SEEN] % window == 0:
-        if learner[PHASE] == 1 and instability(counts, sums, snapshot) <= tolerance:
+        hits, spent, means = counts.reshape(-1), sums.reshape(-1), snapshot.reshape(-1)
+        if learner[PHASE] == 1 and change_of_means(hits, spent, means, False) <= tolerance:
             learner[PHASE] = 0
             learner[SEEN] = 0
             learner[PUBLISHED] += 1
             learner[NEXT_EARLY] = 0
             return STABLE
-        _photograph(counts, sums, snapshot)
+        note_means(hits, spent, means, 0.0)
         learner[PHASE] = 1
     if learner[SEEN] == learner[NEXT_EARLY]:
         learner[NEXT_EARLY] *= 2

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.kernel.compile import kernel
-from catchment.kernel.scheduling import estimated_cost, least_loaded, ratio_change
+from catchment.kernel.cost_matrices import change_of_means, cost_in, mean_cost, note_means
+from catchment.kernel.scheduling import least_loaded
 
 __all__ = ["FIRST_RUN", "LEARNT", "LOGGED", "REPLIED", "operate_assigned", "operate_knowing", "operate_online"]
 
@@ -68,12 +69,6 @@ def _next_to_end(heads: I64, ends: I64) -> int:
         if heads[place] >= 0 and (best < 0 or ends[heads[place]] < ends[heads[best]]):
             best = place
     return best
-
-
-@kernel
-def _mean_cost(counts: I64, sums: I64, width: int) -> float:
-    hits = counts[:width].sum()
-    return sums[:width].sum() / hits if hits > 0 else 0.0
 
 
 @kernel
@@ -171,13 +166,14 @@ def operate_online(
             if filled[place] == window:
                 filled[place] = 0
                 waited[place] += 1
-                change = ratio_change(counts[place], sums[place], snapshot[place], weighted)
+                change = change_of_means(counts[place], sums[place], snapshot[place], weighted)
+                note_means(counts[place], sums[place], snapshot[place], -1.0)
                 send = stabilizing[place] and (change <= tolerance or 0 < patience <= waited[place])
                 if send:
                     waited[place] = 0
                     known_counts[place] = counts[place]
                     known_sums[place] = sums[place]
-                    means[place] = _mean_cost(counts[place], sums[place], width)
+                    means[place] = mean_cost(counts[place], sums[place], width)
                     known[place] = True
                     counters[LEARNT] += 1
                     if counters[LOGGED] < log.shape[0]:
@@ -212,7 +208,7 @@ def operate_online(
             place = turn
         else:
             place = turn if state == _SEND_ALL else least_loaded(loads, now, turn)
-            estimate = estimated_cost(known_counts[place], known_sums[place], cells, keys[i], means[place])
+            estimate = cost_in(known_counts[place], known_sums[place], cells, keys[i], means[place])
             loads[place] = max(loads[place], now) + estimate
         if state == _SEND_ALL:
             marks[place] = loads[place]

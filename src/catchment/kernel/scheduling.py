@@ -1,8 +1,7 @@
-"""Loops of the online scheduler: what a tuple is estimated to cost, and which instance gets it.
+"""Loops of the online scheduler: which instance gets a tuple, by what it is estimated to cost there.
 
-Matrices are flat, (depth * width) cells an instance, and `cells[row, i]` is key i's cell in that row, numbered through
-as `place_cells` does. `now` is the moment of a tuple where loads are moments of finishing, and minus infinity where
-they are sums of work, which nothing raises but work.
+Matrices are flat, (depth * width) cells an instance, read by `cost_matrices`. `now` is the moment of a tuple where
+loads are moments of finishing, and minus infinity where they are sums of work, which nothing raises but work.
 """
 
 from __future__ import annotations
@@ -11,31 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.kernel.compile import kernel
+from catchment.kernel.cost_matrices import cost_in
 
-__all__ = ["deal_longest_first", "estimate_costs", "estimated_cost", "least_loaded", "ratio_change", "schedule_tuples"]
+__all__ = ["deal_longest_first", "least_loaded", "schedule_tuples"]
 
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 F64 = NDArray[np.float64]
-
-
-@kernel
-def estimated_cost(counts: I64, sums: I64, cells: I32, i: int, mean: float) -> float:
-    """The mean cost in the cell that key i shares with fewest; the mean of all where that cell was never hit."""
-    best = cells[0, i]
-    for row in range(1, cells.shape[0]):
-        at = cells[row, i]
-        if counts[at] < counts[best]:
-            best = at
-    if counts[best] == 0:
-        return mean
-    return sums[best] / counts[best]
-
-
-@kernel
-def estimate_costs(counts: I64, sums: I64, cells: I32, mean: float, out: F64) -> None:
-    for i in range(out.size):
-        out[i] = estimated_cost(counts, sums, cells, i, mean)
 
 
 @kernel
@@ -74,37 +55,12 @@ def schedule_tuples(
     instances = loads.size
     for i in range(out.size):
         place = turn if i < to_mark else least_loaded(loads, moments[i], turn)
-        loads[place] = max(loads[place], moments[i]) + estimated_cost(
-            counts[place], sums[place], cells, i, means[place]
-        )
+        loads[place] = max(loads[place], moments[i]) + cost_in(counts[place], sums[place], cells, i, means[place])
         if i < to_mark:
             marks[place] = loads[place]
         out[i] = place
         turn = place + 1 if place + 1 < instances else 0
     return turn
-
-
-@kernel
-def ratio_change(counts: I64, sums: I64, snapshot: F64, weighted: bool) -> float:
-    """How far the mean costs of the cells are from the snapshot, over the snapshot (7.1); the snapshot is then of now.
-
-    Weighted, a cell counts as often as it was hit, and not at all where it was not hit before the snapshot: it is then
-    the change for a tuple, not for a cell, and a key that is new is no change. -1 in the snapshot is a cell never hit.
-    """
-    change = 0.0
-    total = 0.0
-    for at in range(snapshot.size):
-        before = snapshot[at]
-        now = sums[at] / counts[at] if counts[at] > 0 else -1.0
-        snapshot[at] = now
-        weight = 1.0
-        if weighted:
-            weight = float(counts[at]) if before >= 0.0 else 0.0
-        change += weight * abs(max(before, 0.0) - max(now, 0.0))
-        total += weight * max(before, 0.0)
-    if total > 0.0:
-        return change / total
-    return 0.0 if change == 0.0 else np.inf
 
 
 @kernel

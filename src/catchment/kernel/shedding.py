@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.kernel.compile import kernel
-from catchment.kernel.cost_learning import LEARNER_SIZE, NEXT_EARLY, NOTHING, STABLE, cost_of, learn_one
+from catchment.kernel.cost_learning import LEARNER_SIZE, NEXT_EARLY, NOTHING, STABLE, learn_one
+from catchment.kernel.cost_matrices import cost_of, mean_cost
 from catchment.kernel.hashing import mixed
 
 __all__ = [
@@ -256,7 +257,7 @@ def simulate_shedding(
             if news != NOTHING:
                 known_counts[:] = counts
                 known_sums[:] = sums
-                mean = sums[0].sum() / counts[0].sum()
+                mean = mean_cost(counts.reshape(-1), sums.reshape(-1), width)
                 hear_costs(state, rules, finish[heard - 1], float(heard), mean, served_sums[0], served_sums[1])
                 told[0] += 1
             if news == STABLE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from catchment.balance.scheduler.batches import imbalance
+from catchment.balance.unevenness import peak_over_mean as imbalance
 
 __all__ = ["BatchReport"]
 

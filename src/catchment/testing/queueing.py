@@ -89,7 +89,17 @@ def operate_full_knowledge(work: Workload, *, measure: str = "work") -> Operated
 
 
 def operate_osg(work: Workload, settings: SchedulerSettings, *, latency: int = 0) -> Operated:
-    """OSG: the machines of `balance.scheduler`, all in one loop."""
+    """OSG: the machines of `balance.scheduler`, all in one loop.
+
+    Parameters
+    ----------
+    work, settings
+        The stream, and how scheduler and instances are set.
+    latency
+        How long whatever an instance tells is on its way, in microseconds; marks ride on tuples, which are there at
+        once. The thesis names none for its simulator: 0 is as there. With three mean costs the speed-up is nearly the
+        same; with thirty, most of it is gone where items are even, and little where they are skewed.
+    """
     check_whole("latency", latency, 0, 2**40)
     hashes, _ = hash_keys(np.arange(int(work.keys.max(initial=0)) + 1))
     chosen, ends = np.empty(len(work), dtype=np.int32), np.empty(len(work), dtype=np.int64)

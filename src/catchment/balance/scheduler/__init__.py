@@ -4,11 +4,11 @@
 `FullKnowledge` are what it is measured against. `CostModel` and `deal` are the same for work that comes in batches.
 """
 
+from catchment.balance.messages import Learnt, Mark, Reply
 from catchment.balance.scheduler.baselines import FullKnowledge, RoundRobin
 from catchment.balance.scheduler.batches import CostModel, Deal, deal
 from catchment.balance.scheduler.dispatch import Assignment, Scheduler
 from catchment.balance.scheduler.instance import OperatorInstance
-from catchment.balance.scheduler.messages import Learnt, Mark, Reply
 from catchment.balance.scheduler.settings import SchedulerSettings
 
 __all__ = [

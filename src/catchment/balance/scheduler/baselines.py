@@ -45,12 +45,12 @@ class FullKnowledge:
         self.loads = np.zeros(instances)
         self._turn = 0
 
-    def assign(self, costs: Any, now: Any = None) -> NDArray[np.int32]:
+    def assign(self, costs: Any, at: Any = None) -> NDArray[np.int32]:
         """`costs[tuple, instance]`, and the moment of each tuple. One tuple at a time: this is for comparing."""
         table = np.asarray(costs, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != self.instances:
             raise InputError(f"costs of shape {table.shape}", f"give one row a tuple, with {self.instances} costs each")
-        moments = np.broadcast_to(np.asarray(-np.inf if now is None else now, dtype=np.float64), (len(table),))
+        moments = np.broadcast_to(np.asarray(-np.inf if at is None else at, dtype=np.float64), (len(table),))
         chosen = np.empty(len(table), dtype=np.int32)
         for i, (row, moment) in enumerate(zip(table, moments, strict=True)):
             place = least_loaded(self.loads, float(moment), self._turn)

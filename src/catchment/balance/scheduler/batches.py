@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.balance.scheduler.cells import cells_of
-from catchment.errors import DamagedBytesError, InputError, MergeError, UnknownFormatError
-from catchment.kernel.scheduling import deal_longest_first, estimate_costs
+from catchment.balance.stored import Stored
+from catchment.balance.unevenness import peak_over_mean
+from catchment.errors import DamagedBytesError, InputError, MergeError
+from catchment.kernel.cost_matrices import price_batch
+from catchment.kernel.scheduling import deal_longest_first
 from catchment.sketch.checks import check_whole
-from catchment.sketch.codec import Writer, open_envelope, seal_envelope
+from catchment.sketch.codec import Writer
 from catchment.sketch.keys import hash_keys
 from catchment.sketch.value_estimator import ValueEstimator
 
-__all__ = ["MODEL_FAMILY", "CostModel", "Deal", "deal"]
-
-MODEL_FAMILY = 46
+__all__ = ["CostModel", "Deal", "deal"]
 
 F64 = NDArray[np.float64]
 I32 = NDArray[np.int32]
@@ -37,19 +37,9 @@ class Deal:
     loads: F64
 
     @property
-    def imbalance(self) -> float:
+    def peak_over_mean(self) -> float:
         """The largest load over the mean; 1 is even."""
-        return imbalance(self.loads)
-
-
-def imbalance(loads: Any) -> float:
-    """The largest over the mean, 1 where there is nothing.
-
-    >>> imbalance([3, 1, 2]), imbalance([])
-    (1.5, 1.0)
-    """
-    values = np.asarray(loads, dtype=np.float64)
-    return float(values.max() / values.mean()) if values.size and values.sum() > 0 else 1.0
+        return peak_over_mean(self.loads)
 
 
 def deal(costs: Any, tasks: int) -> Deal:
@@ -74,7 +64,7 @@ def deal(costs: Any, tasks: int) -> Deal:
     return Deal(chosen, loads)
 
 
-class CostModel:
+class CostModel(Stored):
     """What rows cost by their key, over the newest rows: VALES in panes, the oldest forgotten whole.
 
     **Guarantee.** Nothing is counted twice or in part: at any moment the model is the `ValueEstimator` of the newest
@@ -100,6 +90,8 @@ class CostModel:
     >>> model.estimate(["long", "short", "never seen"]).tolist()
     [900000.0, 1000.0, 450500.0]
     """
+
+    family = 46
 
     def __init__(
         self, epsilon: float = 0.005, delta: float = 0.1, *, seed: int = 0, pane: int = 4096, panes: int = 4
@@ -146,9 +138,7 @@ class CostModel:
         hashes, _ = hash_keys(keys)
         counts, sums = self.costs.matrices
         out = np.empty(hashes.size)
-        sizes = self._blank
-        cells = cells_of(hashes, width=sizes.width, depth=sizes.depth, seed=sizes.seed)
-        estimate_costs(counts.reshape(-1), sums.reshape(-1), cells, self.mean, out)
+        price_batch(counts, sums, self.costs._counts._rows, hashes, self.mean, out)
         return out
 
     def to_bytes(self) -> bytes:
@@ -157,14 +147,12 @@ class CostModel:
         writer.numbers("QBB", self.pane, self.panes, len(self._kept))
         for pane in self._kept:
             pane._write(writer)
-        return seal_envelope(MODEL_FAMILY, self._blank._pack_parameters(), writer.getvalue())
+        return self._seal(self._blank._pack_parameters(), writer.getvalue())
 
     @classmethod
     def from_bytes(cls, blob: bytes | bytearray | memoryview) -> CostModel:
         """The model that gave these bytes; raise a `BytesError`, and nothing else, for any others."""
-        family, parameters, payload = open_envelope(blob)
-        if family != MODEL_FAMILY:
-            raise UnknownFormatError(f"bytes of family {family}, not a cost model", "give what to_bytes wrote")
+        parameters, payload = cls._open(blob)
         sizes = ValueEstimator._unpack_parameters(parameters)
         pane, panes, kept = payload.numbers("QBB")
         if not (1 <= pane <= 2**40 and 1 <= panes <= 64 and 1 <= kept <= panes + 1):

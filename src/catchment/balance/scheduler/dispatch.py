@@ -28,19 +28,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.balance.scheduler.instance import read_floats
-from catchment.balance.scheduler.messages import Learnt, Mark, Reply
+from catchment.balance.decision_reports import ScheduleReport
+from catchment.balance.messages import Learnt, Mark, Reply
 from catchment.balance.scheduler.settings import SchedulerSettings
-from catchment.errors import DamagedBytesError, InputError, MergeError, ParameterError, TimeError, UnknownFormatError
+from catchment.balance.stored import Stored, read_floats
+from catchment.errors import DamagedBytesError, InputError, MergeError, ParameterError, TimeError
 from catchment.kernel.scheduling import schedule_tuples
 from catchment.sketch.checks import check_whole
-from catchment.sketch.codec import Writer, open_envelope, seal_envelope
+from catchment.sketch.codec import Writer
 from catchment.sketch.keys import hash_keys
 from catchment.sketch.value_estimator import ValueEstimator
 
-__all__ = ["SCHEDULER_FAMILY", "Assignment", "Scheduler"]
+__all__ = ["Assignment", "Scheduler"]
 
-SCHEDULER_FAMILY = 45
 ROUND_ROBIN, SEND_ALL, WAIT_ALL, RUN = "ROUND ROBIN", "SEND ALL", "WAIT ALL", "RUN"
 _STATES = (ROUND_ROBIN, SEND_ALL, WAIT_ALL, RUN)
 _HEAD = "IBQIII"
@@ -57,7 +57,7 @@ class Assignment:
     marks: tuple[tuple[int, Mark], ...] = ()
 
 
-class Scheduler:
+class Scheduler(Stored):
     """Sends each tuple to the instance that is least loaded, as far as the instances' sketches tell.
 
     **Guarantee.** With exact costs and the measure "work" the makespan is at most 2 - 1/k of the best possible (Theorem
@@ -85,7 +85,7 @@ class Scheduler:
     >>> from catchment.balance.scheduler import OperatorInstance
     >>> for number in range(2):
     ...     for message in OperatorInstance(number, settings).executed(["slow", "fast"] * 2, [900, 10] * 2):
-    ...         scheduler.handle(message)
+    ...         scheduler.hear(message)
     >>> scheduler.state
     'SEND ALL'
     >>> assignment = scheduler.assign(["slow", "fast", "fast", "fast", "slow"])
@@ -99,6 +99,8 @@ class Scheduler:
     N. Rivetti: Efficient stream analysis and its application to big data processing, thesis, 2016, section 7.2.
     R. L. Graham: Bounds on multiprocessing timing anomalies, SIAM J. Appl. Math. 17(2), 1969.
     """
+
+    family = 45
 
     def __init__(self, instances: int, settings: SchedulerSettings | None = None) -> None:
         self.instances = check_whole("instances", instances, 1, 2**16)
@@ -121,13 +123,13 @@ class Scheduler:
         self._deltas: F64 = np.zeros(instances)
         self._replied = np.zeros(instances, dtype=np.bool_)
 
-    def assign(self, keys: Any, now: Any = None) -> Assignment:
-        """Decide about tuples that were submitted in this order; `now` is the moment of each, or one for all.
+    def assign(self, keys: Any, at: Any = None) -> Assignment:
+        """Decide about tuples that were submitted in this order; `at` is the moment of each, or one for all.
 
-        `now` is for the measure "backlog", in the unit of the costs, and must never go back.
+        `at` is for the measure "backlog", in the unit of the costs, and must never go back.
         """
         hashes, _ = hash_keys(keys)
-        moments = self._moments(now, hashes.size)
+        moments = self._moments(at, hashes.size)
         chosen = np.empty(hashes.size, dtype=np.int32)
         if self.state == ROUND_ROBIN:
             chosen[:] = (self._turn + np.arange(hashes.size)) % self.instances
@@ -143,7 +145,7 @@ class Scheduler:
                 cells[:, start:stop], moments[start:stop], self._counts, self._sums, self._means, self.loads,
                 self._turn, self._to_mark, chosen[start:stop], self._marks,
             )  # fmt: skip
-            marks += ((start + at, Mark(self.epoch, float(self._marks[chosen[start + at]]))) for at in marked)
+            marks += ((start + i, Mark(self.epoch, float(self._marks[chosen[start + i]]))) for i in marked)
             self._to_mark -= len(marked)
             if self.state == SEND_ALL and self._to_mark == 0:
                 self.state = WAIT_ALL
@@ -167,12 +169,12 @@ class Scheduler:
         self._to_mark = self.instances
         self._replied[:] = False
 
-    def _moments(self, now: Any, count: int) -> F64:
+    def _moments(self, at: Any, count: int) -> F64:
         if self.settings.measure == "work":
             return np.full(count, -np.inf)
-        if now is None:
-            raise TimeError("no moments", 'give now=, the moment of each tuple, or use measure="work"')
-        moments = np.asarray(now, dtype=np.float64)
+        if at is None:
+            raise TimeError("no moments", 'give at=, the moment of each tuple, or use measure="work"')
+        moments = np.asarray(at, dtype=np.float64)
         if moments.shape not in ((), (count,)) or not np.isfinite(moments).all():
             raise TimeError(
                 f"moments of shape {moments.shape} for {count} tuples, or not finite",
@@ -180,14 +182,14 @@ class Scheduler:
             )
         return np.full(count, moments)
 
-    def handle(self, message: Learnt | Reply, now: float | None = None) -> None:
-        """Take in what an instance sent; `now` is when it came, for the measure "backlog"."""
+    def hear(self, message: Learnt | Reply, at: float | None = None) -> None:
+        """Take in what an instance sent; `at` is when it came, for the measure "backlog"."""
         if not 0 <= message.instance < self.instances:
             raise InputError(f"instance {message.instance}", f"there are {self.instances}, from 0")
         if isinstance(message, Learnt):
             self._learn(message)
-        elif message.epoch == self.epoch and self.state in (SEND_ALL, WAIT_ALL):
-            self._reply(message, now)
+        elif message.number == self.epoch and self.state in (SEND_ALL, WAIT_ALL):
+            self._reply(message, at)
 
     def _learn(self, message: Learnt) -> None:
         if message.costs.parameters != self.settings.blank().parameters:
@@ -212,14 +214,14 @@ class Scheduler:
         hits, total = (np.array([part[0].sum() for part in parts]) for parts in zip(*pairs, strict=True))
         self._means = total / np.maximum(hits, 1)
 
-    def _reply(self, reply: Reply, now: float | None) -> None:
+    def _reply(self, reply: Reply, at: float | None) -> None:
         if self._replied[reply.instance]:
             return
         delta = reply.delta
         if self.settings.measure == "backlog":
-            if now is None or not np.isfinite(now):
-                raise TimeError(f"now={now!r}", "give the moment at which the reply came, in the unit of the costs")
-            delta = float(now) - float(self._marks[reply.instance])
+            if at is None or not np.isfinite(at):
+                raise TimeError(f"at={at!r}", "give the moment at which the reply came, in the unit of the costs")
+            delta = float(at) - float(self._marks[reply.instance])
         if not np.isfinite(delta):
             raise InputError(f"the delta {reply.delta!r}", "give what OperatorInstance.executed returned")
         self._deltas[reply.instance] = delta
@@ -228,6 +230,12 @@ class Scheduler:
             self.loads += self._deltas
             self.state = RUN
             self._since = 0
+
+    def report(self) -> ScheduleReport:
+        """What was learnt and done."""
+        known = sum(costs is not None for costs in self._costs)
+        means = tuple(self._means.tolist()) if self._knows_all else ()
+        return ScheduleReport(self.instances, self.state, self.epoch, known, means)
 
     def to_bytes(self) -> bytes:
         """Everything, for a restart."""
@@ -241,14 +249,12 @@ class Scheduler:
             writer.numbers("BBqQ", costs is not None, bool(self._replied[place]), *self._newest[place])
             if costs is not None:
                 costs._write(writer)
-        return seal_envelope(SCHEDULER_FAMILY, b"", writer.getvalue())
+        return self._seal(b"", writer.getvalue())
 
     @classmethod
     def from_bytes(cls, blob: bytes | bytearray | memoryview) -> Scheduler:
         """The scheduler that gave these bytes; raise a `BytesError`, and nothing else, for any others."""
-        family, parameters, payload = open_envelope(blob)
-        if family != SCHEDULER_FAMILY:
-            raise UnknownFormatError(f"bytes of family {family}, not a scheduler", "give what to_bytes wrote")
+        parameters, payload = cls._open(blob)
         parameters.finish()
         settings = SchedulerSettings.read(payload)
         instances, state, epoch, turn, to_mark, since = payload.numbers(_HEAD)

@@ -19,24 +19,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.balance.scheduler.messages import Learnt, Mark, Reply
+from catchment.balance.messages import Learnt, Mark, Reply
 from catchment.balance.scheduler.settings import SchedulerSettings
-from catchment.errors import DamagedBytesError, InputError, UnknownFormatError, WeightError
-from catchment.kernel.scheduling import ratio_change
+from catchment.balance.stored import Stored, read_floats
+from catchment.errors import DamagedBytesError, InputError, WeightError
+from catchment.kernel.cost_matrices import change_of_means, note_means
 from catchment.sketch.checks import MASS_LIMIT, as_integers, check_mass, check_whole
-from catchment.sketch.codec import Reader, Writer, open_envelope, seal_envelope
+from catchment.sketch.codec import Writer
 from catchment.sketch.keys import KeyBatch, as_keys
 from catchment.sketch.value_estimator import ValueEstimator
 
-__all__ = ["INSTANCE_FAMILY", "OperatorInstance"]
+__all__ = ["OperatorInstance"]
 
-INSTANCE_FAMILY = 44
 START, STABILIZING = "START", "STABILIZING"
 _STATES = (START, STABILIZING)
 _HEAD = "IQQIQBQ"
 
 
-class OperatorInstance:
+class OperatorInstance(Stored):
     """Measures what tuples cost on one instance, and tells the scheduler when it knows.
 
     Parameters
@@ -61,6 +61,8 @@ class OperatorInstance:
     ----------
     N. Rivetti: Efficient stream analysis and its application to big data processing, thesis, 2016, section 7.2.1.
     """
+
+    family = 44
 
     def __init__(self, number: int = 0, settings: SchedulerSettings | None = None, *, life: int = 0) -> None:
         self.number = check_whole("number", number, 0, 2**16)
@@ -100,7 +102,7 @@ class OperatorInstance:
             for at, mark in waiting:
                 if start <= at < stop:
                     delta = self.work + int(part[: at - start + 1].sum()) - mark.load
-                    messages.append(Reply(self.number, mark.epoch, delta))
+                    messages.append(Reply(mark.number, delta, instance=self.number))
             self._learn(batch.part(start, stop), part)
             if self._filled == self.settings.window:
                 messages += self._window_over()
@@ -116,7 +118,9 @@ class OperatorInstance:
         self._filled = 0
         costs = self.costs
         counts, sums = costs.matrices
-        change = ratio_change(counts.reshape(-1), sums.reshape(-1), self._snapshot, self.settings.stability == "tuples")
+        hits, spent, weighted = counts.reshape(-1), sums.reshape(-1), self.settings.stability == "tuples"
+        change = change_of_means(hits, spent, self._snapshot, weighted)
+        note_means(hits, spent, self._snapshot, -1.0)
         self._waited += 1
         tired = 0 < self.settings.patience <= self._waited
         send = self.state == STABILIZING and (change <= self.settings.tolerance or tired)
@@ -132,7 +136,7 @@ class OperatorInstance:
             return []
         self._waited = 0
         self.sent += 1
-        return [Learnt(self.number, self.life, self.sent, costs)]
+        return [Learnt(costs, instance=self.number, life=self.life, number=self.sent)]
 
     def to_bytes(self) -> bytes:
         """Everything, for a restart: work, windows and the number of matrices sent go on where they were."""
@@ -144,14 +148,12 @@ class OperatorInstance:
         writer.numbers("B", len(self._panes))
         for pane in self._panes:
             pane._write(writer)
-        return seal_envelope(INSTANCE_FAMILY, b"", writer.getvalue())
+        return self._seal(b"", writer.getvalue())
 
     @classmethod
     def from_bytes(cls, blob: bytes | bytearray | memoryview) -> OperatorInstance:
         """The instance that gave these bytes; raise a `BytesError`, and nothing else, for any others."""
-        family, parameters, payload = open_envelope(blob)
-        if family != INSTANCE_FAMILY:
-            raise UnknownFormatError(f"bytes of family {family}, not an operator instance", "give what to_bytes wrote")
+        parameters, payload = cls._open(blob)
         parameters.finish()
         settings = SchedulerSettings.read(payload)
         number, life, sent, filled, work, state, waited = payload.numbers(_HEAD)
@@ -170,11 +172,3 @@ class OperatorInstance:
         instance._panes = [ValueEstimator._from_payload(blank, payload) for _ in range(panes)]
         payload.finish()
         return instance
-
-
-def read_floats(reader: Reader, count: int) -> NDArray[np.float64]:
-    """So many finite numbers."""
-    values = np.frombuffer(reader.raw(8 * count), dtype="<f8").astype(np.float64)
-    if not np.isfinite(values).all():
-        raise DamagedBytesError("a number that is not finite")
-    return values
