@@ -67,6 +67,8 @@ bench: setup ## run every benchmark and compare with benchmarks/targets.toml
 	@$(BIN)/catchment bench startup --check
 	@$(BIN)/catchment bench windows --check
 	@$(BIN)/catchment bench spark --check
+	@$(BIN)/catchment bench monitors --check
+	@$(BIN)/catchment bench balance --check
 
 .PHONY: figures
 figures: setup ## run the benchmark and rewrite the figures in README.md

@@ -1,7 +1,8 @@
 """Run the benchmarks and write their figures into README.md: `make figures`.
 
 The README's tables stand between `<!-- figures: NAME -->` and `<!-- end -->` and are never typed; a test holds them
-equal to the JSON that the last run left in `benchmarks/figures/`.
+equal to the JSON that the last run left in `benchmarks/figures/`. `<!-- notes: NAME -->` has the notes without the
+table, where that is long.
 """
 
 from __future__ import annotations
@@ -17,20 +18,19 @@ from catchment.app.report import shown
 
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "benchmarks/figures"
-NAMES = ("sketches", "startup", "windows", "spark")
+NAMES = ("sketches", "startup", "windows", "spark", "balance")
 
 
-def rendered(report: dict[str, Any]) -> str:
+def rendered(report: dict[str, Any], *, notes_only: bool = False) -> str:
     """A report as Markdown: its table, its notes, and the command that made it."""
-    lines = [
+    table = [
         "| " + " | ".join(report["columns"]) + " |",
         "|" + "---|" * len(report["columns"]),
         *("| " + " | ".join(map(shown, row)) + " |" for row in report["rows"]),
         "",
-        *(f"{note}  " for note in report["notes"]),
-        f"Made by `catchment bench {report['name']}`.",
     ]
-    return "\n".join(lines)
+    notes = [*(f"{note}  " for note in report["notes"]), f"Made by `catchment bench {report['name']}`."]
+    return "\n".join(notes if notes_only else table + notes)
 
 
 def with_figures(text: str) -> str:
@@ -38,9 +38,10 @@ def with_figures(text: str) -> str:
 
     def fill(place: re.Match[str]) -> str:
         report = json.loads((FIGURES / f"{place['name']}.json").read_text())
-        return f"<!-- figures: {place['name']} -->\n{rendered(report)}\n<!-- end -->"
+        text = rendered(report, notes_only=place["what"] == "notes")
+        return f"<!-- {place['what']}: {place['name']} -->\n{text}\n<!-- end -->"
 
-    return re.sub(r"<!-- figures: (?P<name>\S+) -->\n.*?<!-- end -->", fill, text, flags=re.DOTALL)
+    return re.sub(r"<!-- (?P<what>figures|notes): (?P<name>\S+) -->\n.*?<!-- end -->", fill, text, flags=re.DOTALL)
 
 
 def main() -> None:
