@@ -51,15 +51,18 @@ SKEWS = (1.0, 2.0, 3.0)
 PARTS = tuple(range(2, 11))
 TASKS = 8
 UNIVERSE = 10_000
+STREAMS = 334
+"""Of each skew: a thousand in all."""
 
 
 def figures(*, quick: bool, progress: Progress) -> tuple[list[Row], Figures, list[str]]:
     """Rows for `COLUMNS`, figures by name, and notes; `progress` is told shares from 0 to 1."""
     rows: list[Row] = []
     found: Figures = {}
-    rows += over_streams(8 if quick else 1000, 1_000_000, "", found, lambda done: progress("streams", 0.5 * done))
+    each = 8 if quick else STREAMS
+    rows += over_streams(each, 1_000_000, "", found, lambda done: progress("streams", 0.5 * done))
     rows += over_streams(
-        8 if quick else 1000, 100_000, "_thesis_length", found, lambda done: progress("short streams", 0.5 + 0.1 * done)
+        each, 100_000, "_thesis_length", found, lambda done: progress("short streams", 0.5 + 0.1 * done)
     )
     rows += _on_spark(400_000 if quick else 20_000_000, found, lambda done: progress("on Spark", 0.6 + 0.4 * done))
     return rows, found, [_note(found)]
@@ -67,7 +70,7 @@ def figures(*, quick: bool, progress: Progress) -> tuple[list[Row], Figures, lis
 
 def _note(found: Figures) -> str:
     return (
-        f"DKG: over a thousand streams each of zipf 1, 2 and 3, k = 2 to 10, its imbalance is above that of full "
+        f"DKG: over a thousand streams of zipf 1, 2 and 3, k = 2 to 10, its imbalance is above that of full "
         f"knowledge by at most {found['dkg_mean_gap_points']:.1f} points in the mean and "
         f"{found['dkg_worst_gap_points']:.1f} in the worst stream; plain hashing's by "
         f"{found['hash_mean_gap_points']:.0f} and {found['hash_worst_gap_points']:.0f}. "
