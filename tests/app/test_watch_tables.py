@@ -58,3 +58,19 @@ def test_a_claim_of_items_is_one_line() -> None:
     assert line().endswith("z1 in [20, 26], z2 in [20, 26], z3 in [20, 26], ..., of 1,388 events at 2 sites")
     assert line().startswith("hot: 11 items from 10 on: x in")
     assert claim_line("hot", None) == "hot: nothing yet"
+
+
+@pytest.mark.parametrize(
+    ("quantity", "more"),
+    [
+        ("total", {"rule": "eager"}),
+        ("inner_product", {"rule": "near"}),
+        ("distinct", {"rule": "lazy"}),
+        ("self_join", {"rule": "relative", "window": "1 minute"}),
+    ],
+)
+def test_a_rule_that_the_quantity_has_not_is_refused_when_the_file_is_read(
+    quantity: str, more: dict[str, str]
+) -> None:
+    with pytest.raises(SettingsError, match=rf"coordinator\.toml.*rule='{more['rule']}'"):
+        _read(quantity=quantity, theta=0.2, **more)

@@ -30,7 +30,7 @@ from catchment.monitor.presence import (
 )
 from catchment.monitor.regions import ProductBalls, Region, RisesAndFalls, SelfJoinBalls
 from catchment.monitor.rules.base import Guard, Steersman
-from catchment.monitor.rules.registry import NAMES, guard_of, steersman_of
+from catchment.monitor.rules.registry import guard_of, steersman_of
 from catchment.monitor.safe import FullSelfJoin, Linear, NearSelfJoin, Presence, Product, Zone
 from catchment.monitor.vectors import (
     CountVector,
@@ -50,6 +50,8 @@ from catchment.window.ecm import ECMSketch
 __all__ = ["Distinct", "Frequency", "InnerProduct", "RangeSum", "SelfJoin", "Total", "Watch"]
 
 I64 = NDArray[np.int64]
+
+_ANY_RULES = ("auto", "push", "centralise")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,7 @@ class Watch(ABC):
     seed
         Chooses the hash functions.
     rule
-        `"auto"`, or the name of a rule, to stay with it.
+        `"auto"`, or the name of a rule that this quantity has (`rules`), to stay with it.
     """
 
     number: int = 1
@@ -87,7 +89,7 @@ class Watch(ABC):
         check_whole("number", self.number, 1, 65_535)
         check_fraction("theta", self.theta)
         check_fraction("delta", self.delta)
-        check_choice("rule", self.rule, ("auto", *NAMES))
+        check_choice("rule", self.rule, self.rules)
         if self.threshold is not None and not math.isfinite(self.threshold):
             raise ParameterError(f"threshold={self.threshold}", "give a number, or none")
         if self.sketch_error() >= self.theta:
@@ -95,6 +97,11 @@ class Watch(ABC):
                 f"theta={self.theta} with a sketch whose own error is {self.sketch_error():.3g}",
                 "allow more than the sketch's own error, or make epsilon smaller",
             )
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The names that `rule` may have for this quantity: those that need no zone, and those of its zones."""
+        return _ANY_RULES
 
     @property
     def fingerprint(self) -> int:
@@ -171,6 +178,11 @@ class SelfJoin(Watch):
         _check_positive(self.threshold, "a self-join")
 
     @property
+    def rules(self) -> tuple[str, ...]:
+        own = ("relative", "eager", "lazy") if self.window is None else ("two-phase",)
+        return (*_ANY_RULES, "near", "full", *own)
+
+    @property
     def only_relative(self) -> bool:
         return self.window is None
 
@@ -242,6 +254,10 @@ class InnerProduct(Watch):
         if self.window is not None:
             raise ParameterError(f"window={self.window} for an inner product", "watch it over the whole history")
 
+    @property
+    def rules(self) -> tuple[str, ...]:
+        return (*_ANY_RULES, "full", "eager", "lazy")
+
     def new_vector(self) -> Vector:
         sizes = FastAMS.suggest(self.epsilon, self.delta)
         return SignedVector(width=sizes["width"], depth=sizes["depth"], seed=self.seed, streams=2)
@@ -286,6 +302,10 @@ class InnerProduct(Watch):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counted(Watch):
     """One count: exact over the whole history, within epsilon of itself in a window."""
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        return (*_ANY_RULES, "near")
 
     def value(self, total: I64) -> float:
         return float(total[0, 0])
@@ -362,6 +382,10 @@ class Distinct(Watch):
     def __post_init__(self) -> None:
         Watch.__post_init__(self)
         _check_positive(self.threshold, "a distinct count")
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        return (*_ANY_RULES, "near", "full")
 
     @property
     def vector_key(self) -> Any:
