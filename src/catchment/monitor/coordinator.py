@@ -126,6 +126,8 @@ class Coordinator:
         return None if due >= NEVER else due
 
     def handle(self, event: Any, now: int) -> list[Action]:
+        if not isinstance(event, Received | Tick):
+            raise TypeError(f"a coordinator cannot handle {type(event).__name__}")
         actions, self._opening = self._opening, []
         if not self._started:
             self._started = True
@@ -133,8 +135,6 @@ class Coordinator:
                 query.start(now)
         if isinstance(event, Received):
             actions += self._receive(event, now)
-        elif not isinstance(event, Tick):
-            raise TypeError(f"a coordinator cannot handle {type(event).__name__}")
         for query in self._queries.values():
             query.expire(now)
             actions += query.words(now)

@@ -30,7 +30,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.errors import BytesError, DamagedBytesError, ParameterError
+from catchment.errors import BytesError, DamagedBytesError, ParameterError, TimeError
 from catchment.monitor.items.messages import ItemsOrder
 from catchment.monitor.items.post import ItemsPost
 from catchment.monitor.items.table import ItemTable
@@ -45,6 +45,7 @@ from catchment.monitor.wire import Message, read_frame, write_frame
 from catchment.sketch.checks import are_ones, as_weights
 from catchment.sketch.codec import Writer, open_envelope, seal_envelope
 from catchment.sketch.keys import as_keys
+from catchment.window.clock import TIME_LIMIT, as_times, check_times
 
 __all__ = ["Arrived", "Leave", "Site"]
 
@@ -152,7 +153,6 @@ class Site:
         return min((post.due for post in self._posts.values()), default=None)
 
     def handle(self, event: Any, now: int) -> list[Action]:
-        actions, self._opening = self._opening, []
         if isinstance(event, Arrived):
             self._arrive(event)
         elif isinstance(event, Received):
@@ -163,6 +163,7 @@ class Site:
                 post.leave()
         elif not isinstance(event, Tick):
             raise TypeError(f"a site cannot handle {type(event).__name__}")
+        actions, self._opening = self._opening, []  # not before: an event that is refused must not take them along
         for post in self._posts.values():
             post.look(now)
         if self.position - self._durable >= self._keep:
@@ -175,29 +176,37 @@ class Site:
         return actions
 
     def _arrive(self, event: Arrived) -> None:
+        """Take events in: everything is checked before anything is changed, so that an error changes nothing."""
         batch = as_keys(event.keys) if len(event.keys) else None
-        times = None if event.times is None else np.ascontiguousarray(event.times, dtype=np.int64)
+        times = None if event.times is None else as_times(event.times, 0 if batch is None else len(batch))
+        if times is not None:
+            check_times(times)
+        reached = None if event.time is None else _checked_time(event.time)
+        weights, checked = _ONE, []
         if batch is not None:
-            weights = _ONE if are_ones(event.weights) else as_weights(event.weights, len(batch), signed=True)
+            if not are_ones(event.weights):
+                weights = as_weights(event.weights, len(batch), signed=True)
             for vector in self._vectors.values():
-                vector.check(weights, times, event.stream)
+                vector.check(weights, len(batch), times, event.stream)
             checked = [(table, table.check(batch, times, event.weights, event.stream)) for table in self._all_tables()]
-            if self._vectors:
-                hashes = batch.hashes()
-                for vector in self._vectors.values():
-                    vector.add(hashes, weights, times, event.stream)
+        hashes = batch.hashes() if batch is not None and self._vectors else None
+        # From here on nothing is refused.
+        if batch is not None:
+            for vector in self._vectors.values():
+                assert hashes is not None
+                vector.add(hashes, weights, times, event.stream)
             for table, counted in checked:
                 table.add(counted)
             self.position += len(batch)
             if times is not None and times.size:
                 newest = int(times.max())
                 self.time, self._timed = max(self.time, newest) if self._timed else newest, True
-        if event.time is not None and (event.time > self.time or not self._timed):
-            self.time, self._timed = event.time, True
+        if reached is not None and (reached > self.time or not self._timed):
+            self.time, self._timed = reached, True
             for vector in self._vectors.values():
-                vector.advance(event.time)
+                vector.advance(reached)
             for table in self._all_tables():
-                table.advance(event.time)
+                table.advance(reached)
 
     def _all_tables(self) -> tuple[ItemTable, ...]:
         return tuple(self._tables.values())
@@ -241,6 +250,12 @@ class Site:
             table.read(reader)
         reader.finish()
         self._durable = self.position
+
+
+def _checked_time(time: Any) -> int:
+    if isinstance(time, bool) or not isinstance(time, int | np.integer) or not -TIME_LIMIT <= time <= TIME_LIMIT:
+        raise TimeError(f"time={time!r}", f"give an integer of ticks, within 2^60 = {TIME_LIMIT} of zero")
+    return int(time)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ __all__ = ["Distinct", "Frequency", "InnerProduct", "RangeSum", "SelfJoin", "Tot
 
 I64 = NDArray[np.int64]
 
+LARGEST_FACTOR = 1 << 30
 _ANY_RULES = ("auto", "push", "centralise")
 
 
@@ -333,6 +334,8 @@ class RangeSum(_Counted):
             raise ParameterError(f"window={self.window} for a range sum", "watch it over the whole history")
         if not self.keys or (self.factors and len(self.factors) != len(self.keys)):
             raise ParameterError(f"{len(self.factors)} factors for {len(self.keys)} keys", "give one for each key")
+        for factor in self.factors:
+            check_whole("factor", factor, -LARGEST_FACTOR, LARGEST_FACTOR)
 
     def new_vector(self) -> Vector:
         hashes, _ = hash_keys(list(self.keys))
