@@ -139,3 +139,18 @@ def test_weights_may_come_back_below_the_limit() -> None:
             site.handle(Arrived([1], weights=[2 * part]), 0)
         site.handle(Arrived([1], weights=[-part]), 0)
     assert int(site.vectors[0].values()[0, 0]) == 0
+
+
+def test_times_that_empty_the_windows_and_events_that_are_too_old_for_them_are_counted() -> None:
+    site = Site("a", (Items(number=1, threshold=3, window=50), Total(number=2, window=10, epsilon=0.05)))
+    site.handle(Arrived(["a"] * 3, times=[10, 12, 60]), 0)
+    assert (site.jumps, site.too_late) == (0, 1)  # 10 is not in (10, 60]
+    site.handle(Arrived(["a"], times=[110]), 0)
+    assert (site.jumps, site.too_late) == (0, 1)
+    site.handle(Arrived(["a", "a", "a"], times=[111, 2**59, 112]), 0)
+    assert (site.jumps, site.too_late, site.time) == (1, 3, 2**59)
+    site.handle(Arrived(["a"] * 7, times=[113] * 7), 0)
+    assert (site.jumps, site.too_late) == (1, 10)
+    plain = Site("a", (Total(),))
+    plain.handle(Arrived(["a", "a"], times=[1, 2**59]), 0)
+    assert (plain.jumps, plain.too_late) == (0, 0)

@@ -388,3 +388,19 @@ def test_a_file_is_read_fast_enough_bad_lines_and_all(tmp_path: Path, kind: str)
     # In JSON a bad line, one of a thousand here, costs another look at its block.
     # Floors far below what is seen, in time of the processor: this is no benchmark, it is to notice a row at a time.
     assert best >= (10_000 if kind == "json" else 60_000)
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_times_beyond_what_a_window_counts_with_are_bad_lines(kind: str) -> None:
+    times = [5, 2**60, 2**60 + 1, -(2**60), -(2**60) - 1, 1_700_000_000_000_000_000, 7]
+    if kind == "csv":
+        lines = "".join(f"key {place},{time}\n" for place, time in enumerate(times))
+        decoder: Any = Csv(BOTH, columns=("k", "t"))
+    else:
+        lines = "".join(json.dumps({"k": f"key {place}", "t": time}) + "\n" for place, time in enumerate(times))
+        decoder = JsonLines(BOTH)
+    keys, found = decoder.decode(lines.encode(), 1, bad := BadLines())
+    assert found.tolist() == [5, 2**60, -(2**60), 7]
+    assert listed(keys) == ["key 0", "key 1", "key 3", "key 6"]
+    assert +bad.reasons == {"a t beyond 2^60 ticks: give a coarser unit": 3}
+    assert [number for number, _ in numbered(bad)] == [3, 5, 6]

@@ -94,6 +94,9 @@ class Site:
         Milliseconds after which a report is sent though nothing happened, and after which an urgent one is repeated.
     keep
         How many events may be taken before the state is made durable again.
+
+    `jumps` counts batches whose times go further ahead than the longest window, so that nothing from before is left in
+    any; `too_late` counts events that were in no window any more when they came. Both are of this life.
     """
 
     def __init__(
@@ -117,6 +120,8 @@ class Site:
         self.time = 0
         self._timed = False  # times may be negative
         self.refused = 0
+        self.jumps = self.too_late = 0
+        self._longest = max((watch.window for watch in watches if watch.window is not None), default=None)
         self.gone = False
         self.heartbeat, self.resend, self._keep = heartbeat, resend, keep
         self._durable = 0
@@ -198,15 +203,22 @@ class Site:
             for table, counted in checked:
                 table.add(counted)
             self.position += len(batch)
-            if times is not None and times.size:
-                newest = int(times.max())
-                self.time, self._timed = max(self.time, newest) if self._timed else newest, True
+            if times is not None:
+                self._pass_to(times)
         if reached is not None and (reached > self.time or not self._timed):
             self.time, self._timed = reached, True
             for vector in self._vectors.values():
                 vector.advance(reached)
             for table in self._all_tables():
                 table.advance(reached)
+
+    def _pass_to(self, times: I64) -> None:
+        """The time after events; `jumps` and `too_late` count what a wrong time may have done to the windows."""
+        newest, before = int(times.max()), self.time if self._timed else int(times.min())
+        self.time, self._timed = max(before, newest), True
+        if self._longest is not None:
+            self.jumps += newest - before > self._longest
+            self.too_late += int(np.count_nonzero(times <= self.time - self._longest))
 
     def _all_tables(self) -> tuple[ItemTable, ...]:
         return tuple(self._tables.values())

@@ -23,6 +23,8 @@ from catchment.net.source.base import Batch, Source
 
 __all__ = ["claim_line", "read_claims", "start_coordinator", "start_site"]
 
+_LOG = logging.getLogger(__name__)
+
 CLAIMS = "claims.json"
 _ITEMS_SHOWN = 5
 
@@ -60,7 +62,10 @@ def start_site(file: Path, *, once: bool, heartbeat: float, keep: int) -> int:
     def event(batch: Batch) -> Arrived | Leave:
         return Arrived(batch.keys, times=batch.times if timed else None) if len(batch) else Leave()
 
+    oddities = _Oddities()
+
     def done(machine: Any, _: Driver) -> bool:
+        oddities.look(machine)
         return bool(machine.gone)
 
     source: Source = settings.source.build()
@@ -110,6 +115,23 @@ class _Ending:
 
     def close(self) -> None:
         self._source.close()
+
+
+class _Oddities:
+    """Logs times that emptied a site's windows, and events that came too late for them: the first, then by tens."""
+
+    def __init__(self) -> None:
+        self._next = {"jumps": 1, "too_late": 1}
+
+    def look(self, site: Site) -> None:
+        for name, words in (
+            ("jumps", "times went ahead by more than a window, %d times so far: is one of them wrong? now it is %d"),
+            ("too_late", "%d events so far were older than the window at %d, and are in none"),
+        ):
+            count = getattr(site, name)
+            if count >= self._next[name]:
+                _LOG.warning(words, count, site.time)
+                self._next[name] = 10 * count
 
 
 def _log() -> None:
