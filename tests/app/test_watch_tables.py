@@ -69,8 +69,6 @@ def test_a_claim_of_items_is_one_line() -> None:
         ("self_join", {"rule": "relative", "window": "1 minute"}),
     ],
 )
-def test_a_rule_that_the_quantity_has_not_is_refused_when_the_file_is_read(
-    quantity: str, more: dict[str, str]
-) -> None:
+def test_a_rule_that_the_quantity_has_not_is_refused_when_the_file_is_read(quantity: str, more: dict[str, str]) -> None:
     with pytest.raises(SettingsError, match=rf"coordinator\.toml.*rule='{more['rule']}'"):
         _read(quantity=quantity, theta=0.2, **more)

@@ -54,12 +54,16 @@ def start_site(file: Path, *, once: bool, heartbeat: float, keep: int) -> int:
     watches = tuple(read_watches(settings.more["watch"]).values())
     timed = any(watch.window is not None for watch in watches)
     _log()
+    if timed and settings.source.may_fall_silent and settings.source.idle is None:
+        _LOG.warning('while this source is silent its windows stand still: write idle = "5 seconds" under [source]')
 
     def build(blobs: dict[str, bytes]) -> Site:
         life = int(time.time())
         return Site(settings.name, watches, blobs=blobs, life=life, heartbeat=int(heartbeat * 1000), keep=keep)
 
     def event(batch: Batch) -> Arrived | Leave:
+        if batch.time is not None:
+            return Arrived(time=batch.time) if timed else Arrived()
         return Arrived(batch.keys, times=batch.times if timed else None) if len(batch) else Leave()
 
     oddities = _Oddities()
