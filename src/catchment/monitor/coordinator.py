@@ -276,11 +276,13 @@ class _Query:
 
         A statistic of an earlier round may be one of another rule, and does not matter any more.
         """
-        if report.statistic and here and self._rule is not None and not self._rule.fits(report.statistic):
+        if here and self._rule is not None and not self._rule.fits(report.statistic, report.level):
             raise DamagedBytesError(f"a statistic of {site!r} that is none of this rule's")
         flush = report.flush
         if flush is None:
             return
+        if max(flush.whole, flush.fell, flush.partial) > 1:
+            raise DamagedBytesError(f"a flush of {site!r} that is neither this nor that")
         if flush.partial and (flush.whole or flush.cells):
             raise DamagedBytesError(f"a part of a vector of {site!r} that is all of it")
         if flush.whole and report.watch != self._watch.fingerprint:

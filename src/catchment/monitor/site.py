@@ -346,7 +346,6 @@ class _Post:
             self._guard_for(order)
             if self._guard is None:
                 return
-            self._at = target
             if order.want & WANT_STATISTIC:
                 self._statistic = self._guard.statistic()
                 self._stand((self._site.position, self._site.time))
@@ -354,6 +353,7 @@ class _Post:
             else:
                 self._speak = self._guard.hold(Terms(order.quantum, order.slack)) or self._speak
                 self._guarding, self._level, self._statistic = True, 0, ()
+            self._at = target  # not before the terms are known to be some
 
     def _guard_for(self, order: Order) -> None:
         """A guard for a new round: with a new zone, or with that of a round before; or none."""

@@ -104,6 +104,8 @@ class ItemsQuery:
         bands = report.bands
         if bands is None or report.sites != len(self._peers):
             return None
+        if bands.whole > 1:
+            raise DamagedBytesError(f"a list of {site!r} that is neither all nor a change")
         if bands.whole and report.watch != self._watch.fingerprint:
             raise DamagedBytesError(f"a list of {site!r} that does not say what it is of")
         if (report.incarnation, report.number) <= peer.stored:

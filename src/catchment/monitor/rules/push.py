@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.monitor.rules.base import Collect, Decision, Guard, Hold, Keep, SiteView, Steersman, Terms
+from catchment.monitor.rules.base import Collect, Decision, Guard, Hold, Keep, SiteView, Steersman, Terms, check_terms
 from catchment.monitor.safe import Zone
 from catchment.monitor.vectors import Drift
 from catchment.monitor.zones.thresholds import Band
@@ -58,6 +58,7 @@ class PushGuard(Guard):
         return ()
 
     def hold(self, terms: Terms) -> bool:
+        check_terms(terms)
         smaller = terms.quantum < self._budget
         self._budget = terms.quantum
         return smaller  # nothing can be claimed before all have it
