@@ -232,6 +232,71 @@ def test_a_silent_site_is_named_and_counts_as_it_was() -> None:
     assert claim.cut == {"a": (60, 0), "b": (60, 0)}
 
 
+# -- long lists -----------------------------------------------------------------------------------------------
+
+
+class _Small(Lockstep):
+    """No message is longer than this."""
+
+    largest = 0
+
+    def _handle(self, name: str, event: Any) -> list[Any]:
+        actions = super()._handle(name, event)
+        self.largest = max([self.largest, *(len(action.frame) for action in actions if isinstance(action, Send))])
+        return actions
+
+
+@pytest.mark.parametrize("window", [None, 100])
+def test_a_list_that_is_longer_than_a_frame_is_told_in_parts(window: int | None, monkeypatch: Any) -> None:
+    monkeypatch.setattr("catchment.monitor.wire.LARGEST_FRAME", 4000)
+    watch = Items(threshold=100, theta=0.03, window=window)  # bands of no width: every item is told of
+    sites = {name: Site(name, (watch,), part_bytes=2000) for name in ("a", "b")}
+    coordinator = Coordinator((watch,), tuple(sites))
+    network = _Small(coordinator, sites)
+    for name, site in sites.items():
+        keys = [f"/a/page/of/some/length/{number}" for number in range(3000)] + [f"/hot/{name}", "/hot"] * 60
+        network.give(name, Arrived(keys, times=[5] * len(keys)))
+        assert site.position == 3120
+    # Both have told 3,001 names in parts; then the coordinator loses its disk, and all of it is told again.
+    for again in (coordinator, Coordinator((watch,), tuple(sites), life=7)):
+        network = network if again is coordinator else _Small(again, sites)
+        claim = again.items(1)
+        assert claim is not None
+        assert (claim.keys, claim.state) == (("/hot",), "holding")
+        assert [item.answer.low for item in claim.items] == [120]
+        assert claim.cut == {name: (3120, 5) for name in sites}
+        assert network.delivered > 100
+        assert 1000 < network.largest < 4000
+    blobs = {name: blob for (machine, name), blob in network.durable.items() if machine == COORDINATOR}
+    restored = Coordinator((watch,), tuple(sites), blobs=blobs)
+    assert _Small(restored, sites).delivered < 10  # nothing had to be told again
+    claim = restored.items(1)
+    assert claim is not None
+    assert claim.keys == ("/hot",)
+
+
+def test_nothing_follows_from_a_part_of_a_list_before_the_last() -> None:
+    watch = Items(threshold=3, theta=0.5)
+    site, coordinator = Site("a", (watch,), part_bytes=40), Coordinator((watch,), ("a",))
+    orders = coordinator.handle(Tick(), 0)
+    reports = _carry(orders, COORDINATOR, site, 0)
+    _carry(_carry(reports, "a", coordinator, 0), COORDINATOR, site, 0)
+    before = coordinator.items(1)
+    assert before is not None
+    assert before.cut == {"a": (0, 0)}
+    reports, parts = site.handle(Arrived([f"key {number % 10}" for number in range(50)]), 1), 0
+    while reports:
+        claim = coordinator.items(1)
+        assert claim is not None
+        assert (claim.items, claim.cut) == ((), {"a": (0, 0)})
+        parts += 1
+        reports = _carry(_carry(reports, "a", coordinator, 1), COORDINATOR, site, 1)
+    claim = coordinator.items(1)
+    assert claim is not None
+    assert (len(claim.items), claim.cut) == (10, {"a": (50, 0)})
+    assert parts >= 5
+
+
 # -- what it costs --------------------------------------------------------------------------------------------
 
 

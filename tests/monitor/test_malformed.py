@@ -1,8 +1,8 @@
-"""Messages that nobody of ours sends, each field of a real one set to something else: no site, no coordinator ends by it.
+"""Messages that nobody of ours sends, a field of a real one set to something else: no site, no coordinator ends by it.
 
 Real orders and reports are recorded in worlds of all rules; one field, or a field of a part, is replaced by a number at
-an edge, by another's value, by bytes that were cut, turned or made up. What is read is then obeyed, as far as it can be:
-events, ticks and questions follow, and none of them may raise.
+an edge, by another's value, by bytes that were cut, turned or made up. What is read is then obeyed, as far as it can
+be: events, ticks and questions follow, and none of them may raise.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import BytesError, DamagedBytesError, ParameterError, TimeError
+from catchment.monitor.items.bands import PART_BYTES
 from catchment.monitor.items.messages import ItemsOrder
 from catchment.monitor.items.post import ItemsPost
 from catchment.monitor.items.table import ItemTable
@@ -94,6 +95,8 @@ class Site:
         Milliseconds after which a report is sent though nothing happened, and after which an urgent one is repeated.
     keep
         How many events may be taken before the state is made durable again.
+    part_bytes
+        About how long a list of items may be in one message; longer ones are told in parts.
 
     `jumps` counts batches whose times go further ahead than the longest window, so that nothing from before is left in
     any; `too_late` counts events that were in no window any more when they came. Both are of this life.
@@ -109,6 +112,7 @@ class Site:
         heartbeat: int = 10_000,
         resend: int = 1_000,
         keep: int = 1_000_000,
+        part_bytes: int = PART_BYTES,
     ) -> None:
         if len({watch.number for watch in watches}) != len(watches):
             raise ParameterError("two watches of one number", "number them apart")
@@ -123,7 +127,7 @@ class Site:
         self.jumps = self.too_late = 0
         self._longest = max((watch.window for watch in watches if watch.window is not None), default=None)
         self.gone = False
-        self.heartbeat, self.resend, self._keep = heartbeat, resend, keep
+        self.heartbeat, self.resend, self._keep, self.part_bytes = heartbeat, resend, keep, part_bytes
         self._durable = 0
         self._leaving = False
         self._vectors: dict[Any, Vector] = {}

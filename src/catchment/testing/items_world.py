@@ -42,6 +42,7 @@ class ItemsWorld:
         self._events = {site: _stream(draws, rng, self._domain, late) for site in self.sites}
         self._named = rng.random() < 0.5
         self._keep = rng.choice((50, 200, 1000))
+        self._part_bytes = rng.choice((60, 300, 1 << 20))  # lists in many parts, in a few, and in one
         self._truth: dict[tuple[str, int | None, int, int], I64] = {}
         self._checked: dict[int, ItemsClaim] = {}
 
@@ -55,7 +56,10 @@ class ItemsWorld:
         return Coordinator(self.watches, self.sites, blobs=blobs, life=life, lease=LEASE, resend=RESEND)
 
     def _site(self, name: str, blobs: dict[str, bytes], life: int) -> Site:
-        return Site(name, self.watches, blobs=blobs, life=life, heartbeat=HEARTBEAT, resend=RESEND, keep=self._keep)
+        return Site(
+            name, self.watches, blobs=blobs, life=life, heartbeat=HEARTBEAT, resend=RESEND, keep=self._keep,
+            part_bytes=self._part_bytes,
+        )  # fmt: skip
 
     def _feed(self, site: str, machine: Site) -> Iterator[tuple[int, Any]]:
         keys, times, arrive = self._events[site]
@@ -136,7 +140,9 @@ class ItemsWorld:
 
     def script(self, network: Network) -> None:
         network.run(UNTIL)
-        network.settle(self.settled, messages=SETTLES_WITHIN * (len(self.sites) + 1), feeding=False)
+        # A list in parts takes as many messages each way, and two or three lists may follow each other.
+        parts = len(self.watches) * (24 * self._domain // self._part_bytes)
+        network.settle(self.settled, messages=(SETTLES_WITHIN + 6 * parts) * (len(self.sites) + 1), feeding=False)
 
 
 def build_items_world(seed: int, *, watch: Items | None = None, faults: Faults | None = None) -> Network:

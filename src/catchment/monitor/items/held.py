@@ -42,6 +42,12 @@ class Held:
         self.lows = np.zeros(0, dtype=np.int64)
         self.names: list[Key] = []
 
+    def copy(self) -> Held:
+        """The same, to be changed apart from this one."""
+        twin = Held()
+        twin.hashes, twin.lows, twin.names = self.hashes.copy(), self.lows.copy(), self.names.copy()
+        return twin
+
     def read(self, bands: BandList) -> Told:
         """Raise a `BytesError`, before anything is changed, for a list that no site of ours writes."""
         wide, weights = unpack_updates(bands.lows)

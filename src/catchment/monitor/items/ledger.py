@@ -27,9 +27,10 @@ class ItemsPeer:
     """What the coordinator knows of a site in one watch of items, and what it wants it to know."""
 
     held: Held = field(default_factory=Held)
+    coming: Held | None = None  # what is held, with the parts so far of a list that is not complete
     incarnation: int = 0
     seq: int = 0
-    stored: tuple[int, int] = (0, 0)  # life and number of the last list
+    stored: tuple[int, int] = (0, 0)  # life and number of the last list, or of the last part of one
     cut: tuple[int, int] = (0, 0)
     current: bool = False  # its newest report was about the bands that are held
     heard: bool = False  # it was current once in this life of the coordinator

@@ -6,7 +6,7 @@ any       an order for another number of sites telling   a whole list of bands
 quiet     a batch, all counts in their bands   quiet     nothing
 quiet     a batch, some count outside          telling   a list of the bands that are new
 telling   a batch                              telling   nothing; its position stays where the list was true
-telling   an order: the list is stored         quiet     nothing, or the next list
+telling   an order: the list is stored         quiet     nothing, or the next part of it, or the next list
 any       an order: an older list is stored    telling   a whole list
 any       an order of a new life               same      a report
 telling   nothing acknowledged in time         same      its newest report again
@@ -40,6 +40,7 @@ class _Owner(Protocol):
     time: int
     heartbeat: int
     resend: int
+    part_bytes: int
 
 
 class ItemsPost:
@@ -47,7 +48,7 @@ class ItemsPost:
 
     def __init__(self, site: _Owner, watch: Items, table: ItemTable) -> None:
         self._site, self._watch = site, watch
-        self._bands = Bands(watch, table)
+        self._bands = Bands(watch, table, site.part_bytes)
         self._number = 0  # of the last list in this life
         self._pending: BandList | None = None  # the last list, as long as it is not stored
         self._cut = (0, 0)
@@ -77,6 +78,9 @@ class ItemsPost:
             self._tell(self._bands.whole(order.sites))
         elif stored == self._number:
             self._pending = None
+            if self._bands.unfinished:
+                self._pending, self._speak = self._bands.rest(), True  # of the same list, so of the same cut
+                self._number += 1
         elif pending is None or not (pending.whole or stored == self._number - 1):
             self._tell(self._bands.whole(order.sites))
 

@@ -5,6 +5,7 @@ A site is in one of these states:
     state     event                                      next      does
     unheard   (a life begins)                            unheard   sends an order, until a report is current
     any       a report with a list that builds on mine   current   keeps it, durably, then acknowledges
+    any       a report with a part of such a list        behind    lays it beside what is held, and acknowledges
     any       a report about the list that is held       current   moves the site's cut
     any       a report about another list                behind    says which list is held: a whole one will come
     current   a farewell                                 left      keeps that; its bands stay, at their cut
@@ -22,9 +23,9 @@ from typing import Protocol
 
 from catchment.errors import DamagedBytesError, ParameterError
 from catchment.monitor.items.claim import ItemsClaim, items_of
-from catchment.monitor.items.held import Told
+from catchment.monitor.items.held import Held, Told
 from catchment.monitor.items.ledger import ItemsLedger, ItemsPeer
-from catchment.monitor.items.messages import ItemsOrder, ItemsReport
+from catchment.monitor.items.messages import BandList, ItemsOrder, ItemsReport
 from catchment.monitor.items.watch import MOST_SITES, Items
 from catchment.monitor.machine import Action, Purpose, Send
 from catchment.monitor.states import COLLECTING, HOLDING
@@ -80,17 +81,19 @@ class ItemsQuery:
         if report.incarnation != peer.incarnation:
             peer.left = peer.left and bool(report.leaving)
         peer.incarnation, peer.seq, peer.seen, peer.alive = report.incarnation, report.seq, now, True
-        if told is not None:
-            peer.held.take(told)
+        in_parts = False
+        if told is not None and report.bands is not None:
+            in_parts = self._take(peer, told, report.bands)
             peer.stored = report.incarnation, report.number
-        peer.current = report.sites == len(self._peers) and (report.incarnation, report.number) == peer.stored
+        current = report.sites == len(self._peers) and (report.incarnation, report.number) == peer.stored
+        peer.current = current and peer.coming is None
         actions: list[Action] = []
         if peer.current:
             peer.cut = report.position, report.time
             peer.heard = True
             farewell = bool(report.leaving) and not peer.left
             peer.left = peer.left or farewell
-            if farewell:
+            if farewell or in_parts:
                 actions.append(self._ledger.whole(site, peer))
             elif told is not None and report.bands is not None:
                 actions.append(self._ledger.change(site, peer, report.bands))
@@ -104,7 +107,7 @@ class ItemsQuery:
         bands = report.bands
         if bands is None or report.sites != len(self._peers):
             return None
-        if bands.whole > 1:
+        if max(bands.whole, bands.more) > 1:
             raise DamagedBytesError(f"a list of {site!r} that is neither all nor a change")
         if bands.whole and report.watch != self._watch.fingerprint:
             raise DamagedBytesError(f"a list of {site!r} that does not say what it is of")
@@ -112,7 +115,24 @@ class ItemsQuery:
             return None
         if not bands.whole and (report.incarnation, report.number - 1) != peer.stored:
             return None
-        return peer.held.read(bands)
+        return _base(peer, bands).read(bands)
+
+    @staticmethod
+    def _take(peer: ItemsPeer, told: Told, bands: BandList) -> bool:
+        """Take a list in; whether it was the last part of one. What is held stays as it is until then."""
+        if not bands.more and (bands.whole or peer.coming is None):
+            peer.coming = None
+            peer.held.take(told)
+            return False
+        if bands.whole:
+            peer.coming = Held()
+        elif peer.coming is None:
+            peer.coming = peer.held.copy()
+        peer.coming.take(told)
+        if bands.more:
+            return False
+        peer.held, peer.coming = peer.coming, None
+        return True
 
     # -- questions --------------------------------------------------------------------------------------------
 
@@ -177,3 +197,8 @@ class ItemsQuery:
         )  # fmt: skip
         self._owner.traffic.add(purpose, len(frame))
         return Send(site, frame, purpose)
+
+
+def _base(peer: ItemsPeer, bands: BandList) -> Held:
+    """What a list builds upon."""
+    return peer.held if peer.coming is None or bands.whole else peer.coming
