@@ -11,7 +11,7 @@ For each query a site is in one of these states:
     guarding   an order that wants a number   asked      a report with the statistic; it stands still there
     guarding   an order that wants a flush    asked      a flush
     any        an order of an older life      same       nothing
-    any        nothing acknowledged in time   same       its newest report again
+    any        nothing acknowledged in time   same       its newest report again, and waits twice as long
     any        a heartbeat is due             same       its newest report
 
 `asked` means: the coordinator has, or is being sent, the site's exact state at one position, and the reports stand
@@ -38,6 +38,7 @@ from catchment.monitor.items.table import ItemTable
 from catchment.monitor.items.watch import Items
 from catchment.monitor.machine import COORDINATOR, Action, Persist, Purpose, Received, Send, Tick
 from catchment.monitor.messages import Flush, Order, Report
+from catchment.monitor.patience import Patience
 from catchment.monitor.rules.base import Guard, Terms
 from catchment.monitor.traffic import Traffic
 from catchment.monitor.vectors import Drift, Vector
@@ -92,7 +93,8 @@ class Site:
     life
         A number that no earlier life had, for the case that the disk is older than the last life; the time will do.
     heartbeat, resend
-        Milliseconds after which a report is sent though nothing happened, and after which an urgent one is repeated.
+        Milliseconds after which a report is sent though nothing happened, and after which an urgent one is repeated;
+        the time between repetitions doubles up to the heartbeat, until the coordinator is heard.
     keep
         How many events may be taken before the state is made durable again.
     part_bytes
@@ -314,6 +316,7 @@ class _Post:
         self._speak = True
         self._answer_at = NEVER
         self._last_said = -NEVER
+        self._patience = Patience(site.resend, site.heartbeat)
 
     # -- what comes in ----------------------------------------------------------------------------------------
 
@@ -322,6 +325,7 @@ class _Post:
             raise DamagedBytesError(f"a {type(order).__name__} for query {self._watch.number}")
         if (order.epoch, order.seq) < (self._epoch, self._order):
             return
+        self._patience.regain()
         mine = order.incarnation == self._site.incarnation
         stored = order.stored if mine else 0
         if mine:
@@ -413,6 +417,7 @@ class _Post:
     def _need(self) -> None:
         """The next report must be acknowledged."""
         self._speak = True
+        self._patience.regain()
         self._needed = self._seq + 1
 
     def look(self, now: int) -> None:
@@ -438,13 +443,15 @@ class _Post:
         if self._speak:
             return self._last_said
         urgent = self._acked < self._needed or self._pending is not None
-        return min(self._answer_at, self._last_said + (self._site.resend if urgent else self._site.heartbeat))
+        return min(self._answer_at, self._last_said + (self._patience.wait if urgent else self._site.heartbeat))
 
     def word(self, now: int) -> list[Action]:
         if now < self.due:
             return []
         urgent = self._acked < self._needed or self._pending is not None
         again = not self._speak and urgent and now < self._answer_at
+        if again:
+            self._patience.lose()
         self._speak, self._answer_at = False, NEVER
         self._seq += 1
         self._last_said = now

@@ -20,6 +20,7 @@ from catchment.monitor.machine import COORDINATOR
 from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.states import HOLDING
 from catchment.testing.faults import Faults
+from catchment.testing.freshness import Freshness
 from catchment.testing.host import Node
 from catchment.testing.monitor_world import HEARTBEAT, LEASE, RESEND, SETTLES_WITHIN, UNTIL
 from catchment.testing.network import Network
@@ -32,7 +33,7 @@ I64 = NDArray[np.int64]
 class ItemsWorld:
     """One or two watches of items over some streams, and what is true of them."""
 
-    def __init__(self, seed: int, watch: Items | None = None) -> None:
+    def __init__(self, seed: int, watch: Items | None = None, faults: Faults | None = None) -> None:
         rng = random.Random(f"items {seed}")
         self.watches = tuple(_some_watch(rng, 1 + n) for n in range(rng.choice((1, 2)))) if watch is None else (watch,)
         self.sites = tuple(f"site-{number}" for number in range(rng.randint(1, 6)))
@@ -45,6 +46,7 @@ class ItemsWorld:
         self._part_bytes = rng.choice((60, 300, 1 << 20))  # lists in many parts, in a few, and in one
         self._truth: dict[tuple[str, int | None, int, int], I64] = {}
         self._checked: dict[int, ItemsClaim] = {}
+        self._freshness = Freshness(self.sites, Faults.quiet() if faults is None else faults, LEASE)
 
     def nodes(self) -> list[Node]:
         farewell = Leave() if len(self.sites) % 2 else None
@@ -91,11 +93,14 @@ class ItemsWorld:
         return self._truth[place]
 
     def check(self, network: Network) -> None:
+        self._freshness.look(network)
         machine = network.machine(COORDINATOR)
         if machine is None or network.last != COORDINATOR:
             return
         for watch in self.watches:
             claim = machine.items(watch.number)
+            if claim is not None:
+                self._freshness.hold(network, watch.number, claim.cut, (*claim.missing, *claim.left))
             if claim is not None and claim != self._checked.get(watch.number):
                 self._checked[watch.number] = claim
                 network.claims += 1
@@ -147,8 +152,8 @@ class ItemsWorld:
 
 def build_items_world(seed: int, *, watch: Items | None = None, faults: Faults | None = None) -> Network:
     """A world of item watches for a seed."""
-    world = ItemsWorld(seed, watch)
     chosen = Faults.random(seed) if faults is None else faults
+    world = ItemsWorld(seed, watch, chosen)
     return Network(world.nodes(), seed=seed, faults=chosen, checks=[world.check], until=UNTIL, script=world.script)
 
 

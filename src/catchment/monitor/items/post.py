@@ -9,7 +9,7 @@ telling   a batch                              telling   nothing; its position s
 telling   an order: the list is stored         quiet     nothing, or the next part of it, or the next list
 any       an order: an older list is stored    telling   a whole list
 any       an order of a new life               same      a report
-telling   nothing acknowledged in time         same      its newest report again
+telling   nothing acknowledged in time         same      its newest report again, and waits twice as long
 quiet     a heartbeat is due                   same      a report: all in their bands up to here
 """
 
@@ -23,6 +23,7 @@ from catchment.monitor.items.messages import BandList, ItemsOrder, ItemsReport
 from catchment.monitor.items.table import ItemTable
 from catchment.monitor.items.watch import MOST_SITES, Items
 from catchment.monitor.machine import COORDINATOR, Action, Purpose, Send
+from catchment.monitor.patience import Patience
 from catchment.monitor.traffic import Traffic
 from catchment.monitor.wire import Message, write_frame
 
@@ -57,6 +58,7 @@ class ItemsPost:
         self._left = False
         self._speak = True
         self._said = _LONG_AGO
+        self._patience = Patience(site.resend, site.heartbeat)
 
     # -- what comes in ----------------------------------------------------------------------------------------
 
@@ -69,6 +71,7 @@ class ItemsPost:
             return
         mine = order.incarnation == self._site.incarnation
         stored = order.stored if mine else 0
+        self._patience.regain()
         self._speak = self._speak or order.epoch != self._epoch
         self._epoch, self._order = order.epoch, order.seq
         if mine:
@@ -108,6 +111,7 @@ class ItemsPost:
 
     def _tell(self, bands: BandList) -> None:
         self._pending, self._speak = bands, True
+        self._patience.regain()
         self._number += 1
         self._cut = self._site.position, self._site.time
 
@@ -119,12 +123,14 @@ class ItemsPost:
     def due(self) -> int:
         if self._speak:
             return self._said
-        return self._said + (self._site.resend if self._urgent else self._site.heartbeat)
+        return self._said + (self._patience.wait if self._urgent else self._site.heartbeat)
 
     def word(self, now: int) -> list[Action]:
         if now < self.due:
             return []
         again = not self._speak and self._urgent
+        if again:
+            self._patience.lose()
         self._speak, self._said = False, now
         self._seq += 1
         named = not self._epoch or (self._pending is not None and self._pending.whole)

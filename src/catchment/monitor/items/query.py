@@ -9,8 +9,8 @@ A site is in one of these states:
     any       a report about the list that is held       current   moves the site's cut
     any       a report about another list                behind    says which list is held: a whole one will come
     current   a farewell                                 left      keeps that; its bands stay, at their cut
-    any       silent longer than a lease                 missing   names it; its bands stay, at their cut
-    missing   a report                                   (by it)   goes on with it
+    any       its cut old for longer than a lease        missing   names it; its bands stay, at their cut
+    missing   a report that shows a new cut              (by it)   goes on with it
 
 There are no rounds: a band is true of its site alone, and the bands of all sites add up, whatever each of them is
 doing. So a bad network makes the cut old at the sites that it has cut off, and nowhere else.
@@ -80,7 +80,7 @@ class ItemsQuery:
         told = self._read(site, peer, report)
         if report.incarnation != peer.incarnation:
             peer.left = peer.left and bool(report.leaving)
-        peer.incarnation, peer.seq, peer.seen, peer.alive = report.incarnation, report.seq, now, True
+        peer.incarnation, peer.seq = report.incarnation, report.seq
         in_parts = False
         if told is not None and report.bands is not None:
             in_parts = self._take(peer, told, report.bands)
@@ -89,6 +89,9 @@ class ItemsQuery:
         peer.current = current and peer.coming is None
         actions: list[Action] = []
         if peer.current:
+            # A list that is safe here and is told all the same: it does not hear us, and may have gone on since.
+            if told is not None or report.bands is None or peer.cut != (report.position, report.time):
+                peer.seen, peer.alive = now, True
             peer.cut = report.position, report.time
             peer.heard = True
             farewell = bool(report.leaving) and not peer.left
