@@ -382,6 +382,68 @@ def test_bands_for_another_number_of_sites_are_told_anew() -> None:
     assert query._peers["s0"].held.names == ["a", "b"]  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+def test_what_sites_had_that_are_not_there_stays_when_a_site_is_added(leaves: bool) -> None:
+    world = World(Items(threshold=100, theta=0.4), sites=2)
+    world.give(0, ["a"] * 30 + ["b"] * 9)
+    world.give(1, ["a"] * 80 + ["c"] * 120)
+    if leaves:
+        world.network.give("s1", Leave())
+    blobs = {name: blob for (machine, name), blob in world.network.durable.items() if machine == COORDINATOR}
+    more = Coordinator((world.watch,), ("s0", "s1", "s2"), blobs=blobs)
+    sites = {"s0": world.sites["s0"], "s2": Site("s2", (world.watch,)), "s1": _Dead()}
+    network = Lockstep(more, sites)
+    network.pass_time(40_000)
+    network.give("s2", Arrived(["a"] * 20))
+    claim = more.items(1)
+    assert claim is not None
+    assert (claim.left, claim.missing) == ((("s1",), ()) if leaves else ((), ("s1",)))
+    assert claim.cut["s1"] == (200, 0)
+    counts = {"a": 130, "c": 120}
+    assert set(claim.keys) == set(counts)
+    for item in claim.items:
+        assert counts[str(item.key)] in item.answer
+        # s1's bands are for two sites, so twenty wide and more; the others' thirteen.
+        assert item.answer.high - item.answer.low <= 20 + 24 + 13 + 13
+    # And once more: what was read for another number of sites is kept as what it is.
+    blobs |= {name: blob for (machine, name), blob in network.durable.items() if machine == COORDINATOR}
+    again = Coordinator((world.watch,), ("s0", "s1", "s2"), blobs=blobs)
+    Lockstep(again, sites).pass_time(40_000)
+    kept = again.items(1)
+    assert kept is not None
+    assert (kept.items, kept.cut["s1"]) == (claim.items, (200, 0))
+
+
+class _Dead:
+    """A site that is not there."""
+
+    due = None
+
+    def handle(self, event: Any, now: int) -> list[Any]:
+        return []
+
+
+def test_too_many_departed_sites_with_wide_bands_are_refused() -> None:
+    watch = Items(threshold=100, theta=0.9)
+    blobs: dict[str, bytes] = {}
+    names: tuple[str, ...] = ()
+    with pytest.raises(ParameterError, match="leave the oldest of them out"):
+        for number in range(30):
+            names = (*names, f"s{number}")
+            coordinator = Coordinator((watch,), names, blobs=blobs)
+            site = Site(names[-1], (watch,))
+            network = Lockstep(coordinator, {name: _Dead() for name in names[:-1]} | {names[-1]: site})
+            network.give(names[-1], Arrived(["a"] * 3))
+            network.give(names[-1], Leave())
+            assert site.gone
+            claim = coordinator.items(1)
+            assert claim is not None
+            untold = sum(watch.narrowest(sites) for sites in range(1, len(names) + 1))
+            assert untold < 100
+            blobs |= {name: blob for (machine, name), blob in network.durable.items() if machine == COORDINATOR}
+    assert len(names) > 3
+
+
 def test_a_site_goes_on_from_what_was_durable() -> None:
     watches = (Items(number=1, threshold=10), Items(number=2, threshold=10, window=5), Total(number=3))
     site = Site("a", watches, keep=1)
@@ -439,6 +501,23 @@ def test_weights_count() -> None:
 def test_a_watch_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=next(iter(wrong))):
         Items(**{"threshold": 10} | wrong)
+
+
+def test_in_a_window_the_weight_of_the_window_has_a_limit_and_not_that_of_all_time() -> None:
+    watch = Items(threshold=10, window=10)
+    site = Site("a", (watch,))
+    part = 2**50 // 4
+    for time in range(0, 1000, 10):
+        site.handle(Arrived(["x", "y"], times=[time, time - 20], weights=[part, 5]), 0)  # and one that is too late
+        site.handle(Arrived(["y"], times=[time + 5], weights=[part]), 0)
+        with pytest.raises(WeightError, match="2\\^50"):
+            site.handle(Arrived(["y"], times=[time + 5], weights=[2 * part + 5]), 0)
+    (table,) = site._tables.values()
+    assert table.counts_of(hash_keys(["x", "y"])[0]).tolist() == [part, part]
+    again = ItemTable(10)
+    again.load(table.to_bytes())
+    again.update(["z"], at=[1200], weights=[part])  # all that was there has left
+    assert again.counts_of(hash_keys(["x", "y", "z"])[0]).tolist() == [0, 0, part]
 
 
 def test_each_kind_of_claim_is_asked_for_by_its_name() -> None:

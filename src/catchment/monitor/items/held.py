@@ -32,9 +32,13 @@ class Told:
 
 
 class Held:
-    """The bands of a site by the numbers of their items; a band that begins at 0 is a free number."""
+    """The bands of a site by the numbers of their items; a band that begins at 0 is a free number.
+
+    `sites` is the number of sites that their widths are made for; 0 as long as nothing was told.
+    """
 
     def __init__(self) -> None:
+        self.sites = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -45,6 +49,7 @@ class Held:
     def copy(self) -> Held:
         """The same, to be changed apart from this one."""
         twin = Held()
+        twin.sites = self.sites
         twin.hashes, twin.lows, twin.names = self.hashes.copy(), self.lows.copy(), self.names.copy()
         return twin
 

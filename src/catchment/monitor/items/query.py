@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from catchment.errors import DamagedBytesError, ParameterError
-from catchment.monitor.items.claim import ItemsClaim, items_of
+from catchment.monitor.items.claim import ItemsClaim, items_of, leaves_room
 from catchment.monitor.items.held import Held, Told
 from catchment.monitor.items.ledger import ItemsLedger, ItemsPeer
 from catchment.monitor.items.messages import BandList, ItemsOrder, ItemsReport
@@ -56,9 +56,15 @@ class ItemsQuery:
             raise ParameterError(f"{len(sites)} sites", f"give from 1 to {MOST_SITES}")
         self._owner, self._watch = owner, watch
         self._peers = {site: ItemsPeer() for site in sites}
-        self._ledger = ItemsLedger(watch, len(sites))
+        self._ledger = ItemsLedger(watch)
         for site, peer in self._peers.items():
             self._ledger.read(site, peer, blobs)
+        gone = [peer.held for peer in self._peers.values() if peer.left]
+        if not leaves_room(watch, [*gone, *[Held()] * (len(sites) - len(gone))], len(sites)):
+            raise ParameterError(
+                f"{len(gone)} sites that have left, with bands made for fewer sites than {len(sites)}",
+                "leave the oldest of them out, or give the watch another number, to begin anew",
+            )
         self._begun = False
         self._claim: ItemsClaim | None = None
 
@@ -83,7 +89,7 @@ class ItemsQuery:
         peer.incarnation, peer.seq = report.incarnation, report.seq
         in_parts = False
         if told is not None and report.bands is not None:
-            in_parts = self._take(peer, told, report.bands)
+            in_parts = self._take(peer, told, report.bands, report.sites)
             peer.stored = report.incarnation, report.number
         current = report.sites == len(self._peers) and (report.incarnation, report.number) == peer.stored
         peer.current = current and peer.coming is None
@@ -121,14 +127,16 @@ class ItemsQuery:
         return _base(peer, bands).read(bands)
 
     @staticmethod
-    def _take(peer: ItemsPeer, told: Told, bands: BandList) -> bool:
+    def _take(peer: ItemsPeer, told: Told, bands: BandList, sites: int) -> bool:
         """Take a list in; whether it was the last part of one. What is held stays as it is until then."""
         if not bands.more and (bands.whole or peer.coming is None):
             peer.coming = None
             peer.held.take(told)
+            peer.held.sites = sites
             return False
         if bands.whole:
             peer.coming = Held()
+            peer.coming.sites = sites
         elif peer.coming is None:
             peer.coming = peer.held.copy()
         peer.coming.take(told)
@@ -146,7 +154,9 @@ class ItemsQuery:
     def claimed(self) -> ItemsClaim | None:
         there = [peer for peer in self._peers.values() if peer.alive and not peer.left]
         self._begun = self._begun or all(peer.heard for peer in there)
-        if not self._begun:
+        if not self._begun or not leaves_room(
+            self._watch, [peer.held for peer in self._peers.values()], len(self._peers)
+        ):
             return None
         if self._claim is None:
             self._claim = ItemsClaim(
