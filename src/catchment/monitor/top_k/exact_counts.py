@@ -47,6 +47,7 @@ class ExactCounts(LocalCounts):
 
     def __init__(self, window: int | None = None) -> None:
         super().__init__(None if window is None else check_whole("window", window, 1, TIME_LIMIT))
+        self._weighs_itself = window is not None
         self._clear(_FIRST_ROOM)
 
     def _clear(self, room: int) -> None:
@@ -79,6 +80,7 @@ class ExactCounts(LocalCounts):
         else:
             times, slots, weights = _summed(at, slots, weights, self._used)
             np.add.at(self._counts, slots, weights)
+            self._mass += int(weights.sum())
             self._append(times, slots, weights)
 
     def _in_window(self, batch: Batch) -> I64 | None:
@@ -150,6 +152,7 @@ class ExactCounts(LocalCounts):
             return
         gone = slice(self._first, first)
         np.subtract.at(self._counts, self._slots[gone], self._weights[gone])
+        self._mass -= int(self._weights[gone].sum())
         self._first = first
         if self._used > _FIRST_ROOM and 2 * np.count_nonzero(self._counts[: self._used]) < self._used:
             self._compact()
@@ -226,6 +229,8 @@ class ExactCounts(LocalCounts):
         self._clear(max(_FIRST_ROOM, used))
         self._fill(keys, hashes, counts)
         self._keep(times, slots, weights)
+        if self._weighs_itself:
+            head["_mass"] = int(weights.sum())
         vars(self).update(head)
 
 
