@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from catchment.monitor import Arrived, Coordinator, Site, Total
+from catchment.monitor import Arrived, Coordinator, Items, Site, Total
 from catchment.monitor.watch import SelfJoin, Watch
 from catchment.testing.lockstep import Lockstep
 
@@ -60,7 +60,7 @@ def test_members_that_come_and_go_without_events_cost_no_references() -> None:
     _flap(coordinator, machines, network)  # all that was pending is flushed now
     (query,) = coordinator._queries.values()
     full = replace(watch, rule="full").steer(query._total.copy(), sites, grows=True)  # type: ignore[union-attr]
-    query._rule = full  # as if the planner had chosen it
+    query._rule = full  # type: ignore[union-attr]  # as if the planner had chosen it
     before = _bytes(coordinator, machines)
     for _ in range(flaps):
         _flap(coordinator, machines, network)
@@ -83,3 +83,30 @@ def _flap(coordinator: Coordinator, machines: dict[str, Site], network: Lockstep
     claim = coordinator.claim(1)
     assert claim is not None
     assert claim.answer.missing == ()
+
+
+@pytest.mark.parametrize("sites", [1, 10])
+def test_items_that_leave_a_window_one_by_one_cost_no_more_than_to_forward_them(sites: int) -> None:
+    """A thousand items that came once each, and then only time: forwarded with their times, a centre does the rest."""
+    watch = Items(threshold=100, theta=0.1, window=1000)
+    names = tuple(f"s{place}" for place in range(sites))
+    assert watch.narrowest(10) == 0
+
+    def cost(events: int) -> int:
+        coordinator = Coordinator((watch,), names)
+        machines = {name: Site(name, (watch,)) for name in names}
+        network = Lockstep(coordinator, machines)
+        before = _bytes(coordinator, machines)
+        network.give("s0", Arrived(np.arange(events) * 7919, times=np.arange(1, events + 1)))
+        for time in range(1001, 2001):
+            network.pass_time(1000)
+            for name in names:
+                network.give(name, Arrived(time=time))
+        network.pass_time(10_000)
+        claim = coordinator.items(1)
+        assert claim is not None
+        assert claim.cut["s0"] == (events, 2000)
+        return _bytes(coordinator, machines) - before
+
+    heartbeats = cost(0)
+    assert cost(1000) - heartbeats <= 1.1 * 8 * 1000

@@ -1,4 +1,4 @@
-"""A site that speaks and hears nothing: after the lease it is named, the others go on, and it comes back when it hears."""
+"""A site that speaks and hears nothing: after the lease it is named, the others go on; it comes back when it hears."""
 
 from __future__ import annotations
 

@@ -56,5 +56,5 @@ class Freshness:
             left = self._left.get((site, cut), network.time)
             if self.holds and site not in named and network.time - max(left, moved) > self._allowed:
                 raise AssertionError(
-                    f"the cut of {site} stands at {cut} since {moved} ms, the site left it at {left} ms and is not named"
+                    f"the cut of {site} stands at {cut} since {moved} ms, it left that at {left} ms, and is not named"
                 )

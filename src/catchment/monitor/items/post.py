@@ -5,6 +5,8 @@ new       begins                               new       a report, until an orde
 any       an order for another number of sites telling   a whole list of bands
 quiet     a batch, all counts in their bands   quiet     nothing
 quiet     a batch, some count outside          telling   a list of the bands that are new
+quiet     time alone, some count outside       quiet     nothing; its position and time stay where all fitted
+quiet     a heartbeat is due, some outside     telling   a list of the bands that are new
 telling   a batch                              telling   nothing; its position stays where the list was true
 telling   an order: the list is stored         quiet     nothing, or the next part of it, or the next list
 any       an order: an older list is stored    telling   a whole list
@@ -104,10 +106,13 @@ class ItemsPost:
     def look(self, now: int) -> None:
         if not self._bands.sites:
             return
-        if not self._bands.fit and self._pending is None:
-            self._tell(self._bands.changes())
-        elif self._bands.fit:
+        if self._bands.fit:
             self._cut = self._site.position, self._site.time
+        elif self._pending is None:
+            # What only time has moved waits for the next events or the next heartbeat; the cut waits with it.
+            arrived = self._site.position != self._cut[0]
+            if arrived or now >= self._said + self._site.heartbeat:
+                self._tell(self._bands.changes())
 
     def _tell(self, bands: BandList) -> None:
         self._pending, self._speak = bands, True

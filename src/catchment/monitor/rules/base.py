@@ -151,9 +151,9 @@ class Steersman(ABC):
 
     def fits(self, statistic: tuple[float, ...], level: int) -> bool:
         """Whether a site with this rule may report this; often there is no statistic."""
-        return not statistic or (len(statistic) == self.statistic_size and all(map(self._counts, statistic)))
+        return not statistic or (len(statistic) == self.statistic_size and all(map(self._may_be, statistic)))
 
-    def _counts(self, number: float) -> bool:
+    def _may_be(self, number: float) -> bool:
         """Whether a statistic may be this number."""
         return abs(number) < LARGEST_NUMBER
 

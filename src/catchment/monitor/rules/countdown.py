@@ -145,8 +145,8 @@ class CountdownSteersman(Steersman):
         again.share, again._balance, again._whole = share, self._sites * balances[share], self._sites * left
         return again
 
-    def _counts(self, number: float) -> bool:
-        return number == -math.inf or super()._counts(number)  # a zone that does not hold any more says so
+    def _may_be(self, number: float) -> bool:
+        return number == -math.inf or super()._may_be(number)  # a zone that does not hold any more says so
 
     def zone(self) -> bytes:
         return self._sites.to_bytes(4, "little") + bytes([self._rises]) + self._zone.to_bytes()

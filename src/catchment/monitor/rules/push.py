@@ -2,9 +2,9 @@
 
 Every zone here has slope at most 1, so ζ(X) >= ζ(0) - |X|: the cheap safe function of EDBT 2019, which needs one
 number. Of X only the rows with the longest drifts count, as many as a quorum's sums have (`Zone.counted`). A site keeps
-k |X_j| within a budget b <= ζ(0), and then every site's ζ is positive. A flush moves everyone's
-vector; the coordinator works out the new ζ(0), gives much smaller budgets if it is below those that are out, none
-after a few times, and larger ones when they have become much too small. The claim is proven only while no budget that may be in use is above ζ(0).
+k |X_j| within a budget b <= ζ(0), and then every site's ζ is positive. A flush moves everyone's vector; the coordinator
+works out the new ζ(0), gives much smaller budgets if it is below those that are out, none after a few times, and larger
+ones when they have become much too small. The claim is proven only while no budget that may be in use is above ζ(0).
 
 A flush need not be all of the drift. What is left counts against the budget as before, and any vector may be taken out
 of it: the keys with the largest weights are, as few as bring it down to half of the budget. In skewed streams that is a

@@ -1,4 +1,4 @@
-"""KeyStore: keys that are only ever added, found again by their places, without joining all of them for each question."""
+"""KeyStore: keys that are only ever added, and found again by their places without joining all of them each time."""
 
 from __future__ import annotations
 
