@@ -369,6 +369,27 @@ def test_a_coordinator_goes_on_from_what_was_durable(window: int | None) -> None
     assert network.delivered < 10
 
 
+def test_small_lists_do_not_make_all_bands_durable_again_and_again() -> None:
+    watch = Items(threshold=20, theta=0.01)
+    site, coordinator = Site("a", (watch,)), Coordinator((watch,), ("a",))
+    kept: list[int] = []
+
+    def settle(actions: list[Any]) -> None:
+        while actions:
+            answers = _carry(actions, "a", coordinator, 0)
+            kept.extend(len(action.blob) for action in answers if not isinstance(action, Send))
+            actions = _carry(answers, COORDINATOR, site, 0)
+
+    settle(_carry(coordinator.handle(Tick(), 0), COORDINATOR, site, 0))
+    settle(site.handle(Arrived([f"/some/page/{number}" for number in range(5000)]), 0))
+    whole = max(kept)
+    kept.clear()
+    for number in range(300):
+        settle(site.handle(Arrived([f"/some/page/{number}"]), 0))
+    assert len(kept) == 300
+    assert sum(kept) < 2 * whole  # once all bands, and not after each 64 lists
+
+
 def test_bands_for_another_number_of_sites_are_told_anew() -> None:
     world = World(Items(threshold=100, theta=0.4), sites=2)
     world.give(0, ["a"] * 70 + ["b"] * 9)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catchment.answer import Answer
 from catchment.errors import ParameterError
+from catchment.monitor.fingerprint import fingerprint_of
 from catchment.monitor.planner import Past
 from catchment.monitor.presence import (
     PresenceVector,
@@ -107,7 +107,7 @@ class Watch(ABC):
     @property
     def fingerprint(self) -> int:
         """A number, never 0, that two different watches hardly share."""
-        return 1 | crc32(repr((type(self).__name__, [getattr(self, field.name) for field in fields(self)])).encode())
+        return fingerprint_of(self)
 
     @property
     def only_relative(self) -> bool:
@@ -226,7 +226,8 @@ class SelfJoin(Watch):
                 epsilon=self.theta,
             )  # fmt: skip
         if self.window is None:
-            return Watch.answer(self, value, low, high)
+            answer = Watch.answer(self, value, low, high)
+            return replace(answer, confidence=0.0) if self.rule == "relative" else answer  # nothing proves that rule
         # A counter is within e of itself. Collisions may be most of a row; but a row's norm is at most its weight, and
         # each event is at least a pair with itself.
         error = math.sqrt(1 + self.epsilon) - 1
@@ -294,10 +295,10 @@ class InnerProduct(Watch):
         return {"eager": balls, "lazy": balls}
 
     def answer(self, value: float, low: float, high: float) -> Answer:
-        """With what the sketch may add, by the norms at the last flush."""
+        """With what the sketch may add, by the norms at the last flush: an estimate, of no stated confidence."""
         room = max(end for end in (value - low, high - value) if end < math.inf)  # (theta - epsilon) |f| |g|, or more
         more = room * self.epsilon / (self.theta - self.epsilon)
-        return Answer(value, low - more, high + more, confidence=1 - self.delta, epsilon=self.theta)
+        return Answer(value, low - more, high + more, confidence=0.0, epsilon=self.theta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

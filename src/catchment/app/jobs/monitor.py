@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +29,8 @@ _LOG = logging.getLogger(__name__)
 
 CLAIMS = "claims.json"
 _ITEMS_SHOWN = 5
+_ITEMS_KEPT = 10_000
+"""The heaviest items of a set, in claims.json; how many more there are is said beside them."""
 
 
 def start_coordinator(file: Path, *, every: float) -> int:
@@ -44,6 +48,8 @@ def start_coordinator(file: Path, *, every: float) -> int:
         teller.look(machine)
         return False
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a key that the terminal cannot show must not end it all
     print(f"listening on {settings.listen} for {', '.join(settings.sites)}", flush=True)
     return run_coordinator(settings, build, done=look)
 
@@ -173,7 +179,9 @@ def _shown(claim: Claim | ItemsClaim | None) -> dict[str, Any] | None:
     if claim is None:
         return None
     if isinstance(claim, ItemsClaim):
-        return claim.to_dict()
+        whole = claim.to_dict()
+        kept, left_out = whole["items"][:_ITEMS_KEPT], max(len(whole["items"]) - _ITEMS_KEPT, 0)
+        return {**whole, "items": kept, "left_out": left_out}
     answer = claim.answer.to_dict()
     shown: dict[str, Any] = plain(
         {**answer, "cut": claim.cut, "left": claim.left, "state": claim.state, "round": claim.round}
@@ -196,10 +204,17 @@ def claim_line(name: str, claim: dict[str, Any] | None) -> str:
 def _item_words(claim: dict[str, Any]) -> str:
     """How many items, and the first of them; one that may be below the threshold has a question mark."""
     items = claim["items"]
+    count = len(items) + claim.get("left_out", 0)
     first = [
-        f"{item['key']}{'' if item['certain'] else '?'} in [{item['low']:,}, {item['high']:,}]"
+        f"{_printable(item['key'])}{'' if item['certain'] else '?'} in [{item['low']:,}, {item['high']:,}]"
         for item in items[:_ITEMS_SHOWN]
     ]
     more = ["..."] if len(items) > _ITEMS_SHOWN else []
     listed = f": {', '.join(first + more)}" if items else ""
-    return f"{len(items):,} {'item' if len(items) == 1 else 'items'} from {claim['threshold']:,.6g} on{listed}"
+    return f"{count:,} {'item' if count == 1 else 'items'} from {claim['threshold']:,.6g} on{listed}"
+
+
+def _printable(key: int | str) -> str:
+    """A key as it may go to a terminal: whoever sent the traffic chose it."""
+    text = str(key)
+    return text if text.isprintable() else text.encode("unicode_escape").decode()

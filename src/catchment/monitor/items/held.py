@@ -87,6 +87,8 @@ class Held:
             self.lows = np.concatenate([self.lows, np.zeros(more, dtype=np.int64)])
             self.names += [b""] * more
         self.lows[told.numbers] = told.lows
+        for place in told.numbers[told.lows == 0].tolist():
+            self.names[place] = b""  # its number is free, and what it was called is not kept
         places = told.numbers[told.fresh]
         self.hashes[places] = told.hashes
         for place, name in zip(places.tolist(), told.names, strict=True):

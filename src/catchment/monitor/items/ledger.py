@@ -18,8 +18,9 @@ from catchment.sketch.codec import Reader, Writer, open_envelope, seal_envelope
 __all__ = ["ItemsLedger", "ItemsPeer"]
 
 _FAMILY = 28
-LONGEST_LOG = 64
-"""So many lists of a site are made durable one by one before all of its bands are again."""
+LONGEST_LOG = 1024
+"""So many lists of a site are made durable one by one, if they are small, before all of its bands are again: each is a
+file. What mostly ends a log is that it has grown as long as all of the bands."""
 
 
 @dataclass(slots=True)
