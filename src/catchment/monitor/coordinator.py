@@ -332,6 +332,8 @@ class _Query:
         flush = report.flush
         if flush is None or not self._builds(peer, report):
             return []
+        if flush.partial and not peer.alive:
+            return []  # a site that was lost is in the claim as it was at a flush of all of it
         change = read_change(self._vector, flush.cells, flush.updates)
         if flush.whole:
             change = change - peer.contribution
