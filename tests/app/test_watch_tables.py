@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from catchment.app.jobs.monitor import claim_line
+from catchment.app.jobs.monitor import _shown, claim_line
 from catchment.app.watch_tables import read_watches
 from catchment.errors import SettingsError
 from catchment.monitor import Arrived, Coordinator, Items, Site, Total, Watch
@@ -58,3 +58,36 @@ def test_a_claim_of_items_is_one_line() -> None:
     assert line().endswith("z1 in [20, 26], z2 in [20, 26], z3 in [20, 26], ..., of 1,388 events at 2 sites")
     assert line().startswith("hot: 11 items from 10 on: x in")
     assert claim_line("hot", None) == "hot: nothing yet"
+
+
+@pytest.mark.parametrize(
+    ("quantity", "more"),
+    [
+        ("total", {"rule": "eager"}),
+        ("inner_product", {"rule": "near"}),
+        ("distinct", {"rule": "lazy"}),
+        ("self_join", {"rule": "relative", "window": "1 minute"}),
+    ],
+)
+def test_a_rule_that_the_quantity_has_not_is_refused_when_the_file_is_read(quantity: str, more: dict[str, str]) -> None:
+    with pytest.raises(SettingsError, match=rf"coordinator\.toml.*rule='{more['rule']}'"):
+        _read(quantity=quantity, theta=0.2, **more)
+
+
+def test_keys_that_would_command_a_terminal_are_escaped_and_long_sets_are_cut() -> None:
+    watch = Items(threshold=1)
+    coordinator = Coordinator((watch,), ("a",))
+    network = Lockstep(coordinator, {"a": Site("a", (watch,))})
+    network.give("a", Arrived(["\x1b[2Jgone", "ü"] * 3 + [f"k{number}" for number in range(12_000)]))
+    shown = _shown(coordinator.items(1))
+    assert shown is not None
+    assert (len(shown["items"]), shown["left_out"]) == (10_000, 2002)
+    line = claim_line("hot", shown)
+    assert line.startswith("hot: 12,002 items from 1 on: \\x1b[2Jgone in [3, 3], ü in [3, 3], k0 in")
+    assert line.isprintable()
+
+
+def test_a_threshold_is_the_same_number_with_and_without_a_point() -> None:
+    assert Items(threshold=1000).fingerprint == Items(threshold=1000.0).fingerprint
+    assert Total(threshold=1000).fingerprint == Total(threshold=1000.0).fingerprint
+    assert Total(theta=0.1).fingerprint != Total(theta=0.2).fingerprint

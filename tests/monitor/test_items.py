@@ -17,7 +17,7 @@ from catchment.monitor.items.bands import Bands
 from catchment.monitor.items.held import Held
 from catchment.monitor.items.messages import BandList, ItemsOrder, ItemsReport
 from catchment.monitor.items.table import ItemTable
-from catchment.monitor.machine import COORDINATOR, Received, Send, Tick
+from catchment.monitor.machine import COORDINATOR, Machine, Received, Send, Tick
 from catchment.monitor.packing import pack_updates
 from catchment.monitor.wire import Message, read_frame, write_frame
 from catchment.sketch.keys import KeyBatch, hash_keys
@@ -85,6 +85,7 @@ class World:
         self.time = time
         for name in self.names:
             self.network.give(name, Arrived(time=time))
+        self.network.pass_time(10_001)  # what time alone has changed is told with the heartbeat
 
     def truth(self) -> Counter[Any]:
         """Of now, at every site's own time."""
@@ -232,6 +233,71 @@ def test_a_silent_site_is_named_and_counts_as_it_was() -> None:
     assert claim.cut == {"a": (60, 0), "b": (60, 0)}
 
 
+# -- long lists -----------------------------------------------------------------------------------------------
+
+
+class _Small(Lockstep):
+    """No message is longer than this."""
+
+    largest = 0
+
+    def _handle(self, name: str, event: Any) -> list[Any]:
+        actions = super()._handle(name, event)
+        self.largest = max([self.largest, *(len(action.frame) for action in actions if isinstance(action, Send))])
+        return actions
+
+
+@pytest.mark.parametrize("window", [None, 100])
+def test_a_list_that_is_longer_than_a_frame_is_told_in_parts(window: int | None, monkeypatch: Any) -> None:
+    monkeypatch.setattr("catchment.monitor.wire.LARGEST_FRAME", 4000)
+    watch = Items(threshold=100, theta=0.03, window=window)  # bands of no width: every item is told of
+    sites = {name: Site(name, (watch,), part_bytes=2000) for name in ("a", "b")}
+    coordinator = Coordinator((watch,), tuple(sites))
+    network = _Small(coordinator, sites)
+    for name, site in sites.items():
+        keys = [f"/a/page/of/some/length/{number}" for number in range(3000)] + [f"/hot/{name}", "/hot"] * 60
+        network.give(name, Arrived(keys, times=[5] * len(keys)))
+        assert site.position == 3120
+    # Both have told 3,001 names in parts; then the coordinator loses its disk, and all of it is told again.
+    for again in (coordinator, Coordinator((watch,), tuple(sites), life=7)):
+        network = network if again is coordinator else _Small(again, sites)
+        claim = again.items(1)
+        assert claim is not None
+        assert (claim.keys, claim.state) == (("/hot",), "holding")
+        assert [item.answer.low for item in claim.items] == [120]
+        assert claim.cut == dict.fromkeys(sites, (3120, 5))
+        assert network.delivered > 100
+        assert 1000 < network.largest < 4000
+    blobs = {name: blob for (machine, name), blob in network.durable.items() if machine == COORDINATOR}
+    restored = Coordinator((watch,), tuple(sites), blobs=blobs)
+    assert _Small(restored, sites).delivered < 10  # nothing had to be told again
+    claim = restored.items(1)
+    assert claim is not None
+    assert claim.keys == ("/hot",)
+
+
+def test_nothing_follows_from_a_part_of_a_list_before_the_last() -> None:
+    watch = Items(threshold=3, theta=0.5)
+    site, coordinator = Site("a", (watch,), part_bytes=40), Coordinator((watch,), ("a",))
+    orders = coordinator.handle(Tick(), 0)
+    reports = _carry(orders, COORDINATOR, site, 0)
+    _carry(_carry(reports, "a", coordinator, 0), COORDINATOR, site, 0)
+    before = coordinator.items(1)
+    assert before is not None
+    assert before.cut == {"a": (0, 0)}
+    reports, parts = site.handle(Arrived([f"key {number % 10}" for number in range(50)]), 1), 0
+    while reports:
+        claim = coordinator.items(1)
+        assert claim is not None
+        assert (claim.items, claim.cut) == ((), {"a": (0, 0)})
+        parts += 1
+        reports = _carry(_carry(reports, "a", coordinator, 1), COORDINATOR, site, 1)
+    claim = coordinator.items(1)
+    assert claim is not None
+    assert (len(claim.items), claim.cut) == (10, {"a": (50, 0)})
+    assert parts >= 5
+
+
 # -- what it costs --------------------------------------------------------------------------------------------
 
 
@@ -303,6 +369,27 @@ def test_a_coordinator_goes_on_from_what_was_durable(window: int | None) -> None
     assert network.delivered < 10
 
 
+def test_small_lists_do_not_make_all_bands_durable_again_and_again() -> None:
+    watch = Items(threshold=20, theta=0.01)
+    site, coordinator = Site("a", (watch,)), Coordinator((watch,), ("a",))
+    kept: list[int] = []
+
+    def settle(actions: list[Any]) -> None:
+        while actions:
+            answers = _carry(actions, "a", coordinator, 0)
+            kept.extend(len(action.blob) for action in answers if not isinstance(action, Send))
+            actions = _carry(answers, COORDINATOR, site, 0)
+
+    settle(_carry(coordinator.handle(Tick(), 0), COORDINATOR, site, 0))
+    settle(site.handle(Arrived([f"/some/page/{number}" for number in range(5000)]), 0))
+    whole = max(kept)
+    kept.clear()
+    for number in range(300):
+        settle(site.handle(Arrived([f"/some/page/{number}"]), 0))
+    assert len(kept) == 300
+    assert sum(kept) < 2 * whole  # once all bands, and not after each 64 lists
+
+
 def test_bands_for_another_number_of_sites_are_told_anew() -> None:
     world = World(Items(threshold=100, theta=0.4), sites=2)
     world.give(0, ["a"] * 70 + ["b"] * 9)
@@ -315,6 +402,66 @@ def test_bands_for_another_number_of_sites_are_told_anew() -> None:
     assert claim.keys == ()
     (query,) = more._queries.values()
     assert query._peers["s0"].held.names == ["a", "b"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_what_sites_had_that_are_not_there_stays_when_a_site_is_added(leaves: bool) -> None:
+    world = World(Items(threshold=100, theta=0.4), sites=2)
+    world.give(0, ["a"] * 30 + ["b"] * 9)
+    world.give(1, ["a"] * 80 + ["c"] * 120)
+    if leaves:
+        world.network.give("s1", Leave())
+    blobs = {name: blob for (machine, name), blob in world.network.durable.items() if machine == COORDINATOR}
+    more = Coordinator((world.watch,), ("s0", "s1", "s2"), blobs=blobs)
+    sites: dict[str, Machine] = {"s0": world.sites["s0"], "s2": Site("s2", (world.watch,)), "s1": _Dead()}
+    network = Lockstep(more, sites)
+    network.pass_time(40_000)
+    network.give("s2", Arrived(["a"] * 20))
+    claim = more.items(1)
+    assert claim is not None
+    assert (claim.left, claim.missing) == ((("s1",), ()) if leaves else ((), ("s1",)))
+    assert claim.cut["s1"] == (200, 0)
+    counts = {"a": 130, "c": 120}
+    assert set(claim.keys) == set(counts)
+    for item in claim.items:
+        assert counts[str(item.key)] in item.answer
+        # s1's bands are for two sites, so twenty wide and more; the others' thirteen.
+        assert item.answer.high - item.answer.low <= 20 + 24 + 13 + 13
+    # And once more: what was read for another number of sites is kept as what it is.
+    blobs |= {name: blob for (machine, name), blob in network.durable.items() if machine == COORDINATOR}
+    again = Coordinator((world.watch,), ("s0", "s1", "s2"), blobs=blobs)
+    Lockstep(again, sites).pass_time(40_000)
+    kept = again.items(1)
+    assert kept is not None
+    assert (kept.items, kept.cut["s1"]) == (claim.items, (200, 0))
+
+
+class _Dead:
+    """A site that is not there."""
+
+    due = None
+
+    def handle(self, event: Any, now: int) -> list[Any]:
+        return []
+
+
+def test_too_many_departed_sites_with_wide_bands_are_refused() -> None:
+    watch = Items(threshold=100, theta=0.9)
+    blobs: dict[str, bytes] = {}
+    names: tuple[str, ...] = ()
+    while sum(watch.narrowest(sites) for sites in range(1, len(names) + 2)) < 100:
+        names = (*names, f"s{len(names)}")
+        coordinator = Coordinator((watch,), names, blobs=blobs)
+        site = Site(names[-1], (watch,))
+        network = Lockstep(coordinator, {name: _Dead() for name in names[:-1]} | {names[-1]: site})
+        network.give(names[-1], Arrived(["a"] * 3))
+        network.give(names[-1], Leave())
+        assert site.gone
+        assert coordinator.items(1) is not None
+        blobs |= {name: blob for (machine, name), blob in network.durable.items() if machine == COORDINATOR}
+    assert len(names) > 3
+    with pytest.raises(ParameterError, match="leave the oldest of them out"):
+        Coordinator((watch,), (*names, "one more"), blobs=blobs)
 
 
 def test_a_site_goes_on_from_what_was_durable() -> None:
@@ -374,6 +521,23 @@ def test_weights_count() -> None:
 def test_a_watch_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=next(iter(wrong))):
         Items(**{"threshold": 10} | wrong)
+
+
+def test_in_a_window_the_weight_of_the_window_has_a_limit_and_not_that_of_all_time() -> None:
+    watch = Items(threshold=10, window=10)
+    site = Site("a", (watch,))
+    part = 2**50 // 4
+    for time in range(0, 1000, 10):
+        site.handle(Arrived(["x", "y"], times=[time, time - 20], weights=[part, 5]), 0)  # and one that is too late
+        site.handle(Arrived(["y"], times=[time + 5], weights=[part]), 0)
+        with pytest.raises(WeightError, match="2\\^50"):
+            site.handle(Arrived(["y"], times=[time + 5], weights=[2 * part + 5]), 0)
+    (table,) = site._tables.values()
+    assert table.counts_of(hash_keys(["x", "y"])[0]).tolist() == [part, part]
+    again = ItemTable(10)
+    again.load(table.to_bytes())
+    again.update(["z"], at=[1200], weights=[part])  # all that was there has left
+    assert again.counts_of(hash_keys(["x", "y", "z"])[0]).tolist() == [0, 0, part]
 
 
 def test_each_kind_of_claim_is_asked_for_by_its_name() -> None:

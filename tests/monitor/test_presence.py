@@ -202,6 +202,6 @@ def test_distinct_counts_refuse_what_they_cannot_mean() -> None:
     vector = Distinct().new_vector()
     assert vector.rows == LEVELS
     with pytest.raises(InputError, match="taken back"):
-        vector.check(np.array([-1]), None, 0)
+        vector.check(np.array([-1]), 1, None, 0)
     with pytest.raises(InputError, match="times="):
-        Distinct(window=10).new_vector().check(_ONE, None, 0)
+        Distinct(window=10).new_vector().check(_ONE, 1, None, 0)

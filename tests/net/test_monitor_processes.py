@@ -42,20 +42,21 @@ BACK_WITHIN = 60.0
 class World:
     """The processes, their files, and what is true of them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, watches: str = WATCHES, source: str = "") -> None:
         self._folder = folder
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         (folder / "coordinator.toml").write_text(
             f'[coordinator]\nlisten = "127.0.0.1:{port}"\nsites = {json.dumps(SITES)}\nstate = "coordinator"\n'
-            f'lease = "5 seconds"\ndevelopment = true\n{WATCHES}'
+            f'lease = "5 seconds"\ndevelopment = true\n{watches}'
         )
         for site in SITES:
             (folder / f"{site}.csv").write_text("url,at\n")
             (folder / f"{site}.toml").write_text(
                 f'[site]\nname = "{site}"\ncoordinator = "127.0.0.1:{port}"\nstate = "{site}"\ndevelopment = true\n'
-                f'[source]\nformat = "csv"\npath = "{site}.csv"\nfollow = true\nkey = "url"\ntime = "at"\n{WATCHES}'
+                f'[source]\nformat = "csv"\npath = "{site}.csv"\nfollow = true\nkey = "url"\ntime = "at"\n{source}\n'
+                f"{watches}"
             )
         self.counts: Counter[str] = Counter()
         self.lines = dict.fromkeys(SITES, 0)
@@ -81,6 +82,12 @@ class World:
             file.writelines(f"{key},{self.lines[site] + place}\n" for place, key in enumerate(keys))
         self.counts.update(keys)
         self.lines[site] += count
+
+    def write_now(self, site: str, keys: list[str]) -> None:
+        """Events of this second."""
+        with (self._folder / f"{site}.csv").open("a") as file:
+            file.writelines(f"{key},{int(time.time())}\n" for key in keys)
+        self.lines[site] += len(keys)
 
     def claims(self) -> dict[str, Any]:
         file = self._folder / "coordinator" / "claims.json"
@@ -113,7 +120,10 @@ def _cut(claim: dict[str, Any]) -> dict[str, int]:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
+    yield from _running(World(tmp_path))
+
+
+def _running(made: World) -> Iterator[World]:
     for name in ("coordinator", *SITES):
         made.start(name)
     yield made
@@ -157,3 +167,41 @@ def test_stopped_kindly_they_end_well(world: World) -> None:
         process.send_signal(signal.SIGTERM)
     for name, process in world.running.items():
         assert process.wait(30) == 0, world.log(name)
+
+
+WINDOWS = """
+[[watch]]
+name = "all"
+quantity = "total"
+window = "8 seconds"
+epsilon = 0.05
+
+[[watch]]
+name = "pages"
+quantity = "items"
+window = "8 seconds"
+threshold = 50
+"""
+
+
+@pytest.fixture
+def windows(tmp_path: Path) -> Iterator[World]:
+    yield from _running(World(tmp_path, WINDOWS, 'idle = "1 second"'))
+
+
+def test_while_sources_are_silent_windows_grow_empty(windows: World) -> None:
+    windows.write_now("s0", ["/"])
+    for site in SITES[1:]:
+        windows.write_now(site, ["/"])
+    windows.await_everything()  # they are up, whatever that took
+    for site in SITES:
+        windows.write_now(site, ["/hot"] * 40)
+    full = windows.await_everything()
+    assert [item["key"] for item in full["pages"]["items"]] == ["/hot"]
+    assert full["all"]["value"] >= 140
+    end = time.monotonic() + BACK_WITHIN
+    while (claims := windows.claims())["pages"]["items"] or claims["all"]["value"] > 0:
+        assert time.monotonic() < end, f"nothing comes, and this is claimed still: {claims}"
+        time.sleep(0.1)
+    assert claims["pages"]["missing"] == claims["all"]["missing"] == []
+    assert _cut(claims["pages"]) == windows.lines  # nothing was lost: it has left by growing old

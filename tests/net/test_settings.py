@@ -69,6 +69,11 @@ def test_a_site(folder: Path) -> None:
     assert (site.source.fields, site.source.path) == (Fields("url", "at"), folder / "events.csv")
     assert isinstance(site.source.build(), Reader)
     assert site.more["query"][0].text("kind") == "mine"
+    assert (site.source.idle, site.source.may_fall_silent) == (None, False)
+    silent = read_site(
+        written(folder, SITE.replace('time = "at"', 'time = "at"\nfollow = true\nidle = "5 seconds"')), also=("query",)
+    )
+    assert (silent.source.idle, silent.source.may_fall_silent) == (5_000_000, True)
 
 
 def test_a_coordinator(folder: Path) -> None:
@@ -97,6 +102,9 @@ def test_a_coordinator(folder: Path) -> None:
         ('path = "events.csv"', "", "no place or more than one place that events come from: write one of path"),
         ('path = "events.csv"', 'connect = "host:1"', "a socket without the names of its columns: write columns"),
         ('path = "events.csv"', 'path = "events.csv"\nfolow = true', r"has no key 'folow': did you mean 'follow'\?"),
+        ('time = "at"', 'time = "at"\nidle = "5 seconds"', r"line 14: idle for a file that is read once: write follow"),
+        ('time = "at"', 'follow = true\nidle = "5 seconds"', r"line 14: idle without a time: name the field"),
+        ('time = "at"', 'time = "at"\nfollow = true\nidle = "1 ms"', r"line 15: idle = \"1 ms\": give at least 1"),
         ("frames = 10", "frames = 0", r"line 15: frames = 0: give an integer from 1"),
         ('kind = "mine"', "kind = ", r"line 17, column 8: this is not TOML"),
         ("[queue]", "[queues]", r"line 14: a site has no key 'queues': did you mean 'queue'\?"),

@@ -23,6 +23,7 @@ from catchment.net.address import Address
 from catchment.net.source import BadLines, Csv, Fields, FileFeed, JsonLines, Reader, SocketFeed, StreamFeed, WebLog
 from catchment.net.source.columns import integers, iso_ticks
 from catchment.net.source.decoders import INTEGER, ISO
+from catchment.net.source.reader import IdleClock
 
 BOTH = Fields("k", "t")
 
@@ -388,3 +389,57 @@ def test_a_file_is_read_fast_enough_bad_lines_and_all(tmp_path: Path, kind: str)
     # In JSON a bad line, one of a thousand here, costs another look at its block.
     # Floors far below what is seen, in time of the processor: this is no benchmark, it is to notice a row at a time.
     assert best >= (10_000 if kind == "json" else 60_000)
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_times_beyond_what_a_window_counts_with_are_bad_lines(kind: str) -> None:
+    times = [5, 2**60, 2**60 + 1, -(2**60), -(2**60) - 1, 1_700_000_000_000_000_000, 7]
+    if kind == "csv":
+        lines = "".join(f"key {place},{time}\n" for place, time in enumerate(times))
+        decoder: Any = Csv(BOTH, columns=("k", "t"))
+    else:
+        lines = "".join(json.dumps({"k": f"key {place}", "t": time}) + "\n" for place, time in enumerate(times))
+        decoder = JsonLines(BOTH)
+    keys, found = decoder.decode(lines.encode(), 1, bad := BadLines())
+    assert found.tolist() == [5, 2**60, -(2**60), 7]
+    assert listed(keys) == ["key 0", "key 1", "key 3", "key 6"]
+    assert +bad.reasons == {"a t beyond 2^60 ticks: give a coarser unit": 3}
+    assert [number for number, _ in numbered(bad)] == [3, 5, 6]
+
+
+def test_while_a_file_is_silent_time_goes_on_by_the_clock_on_the_wall(tmp_path: Path) -> None:
+    file = tmp_path / "events.csv"
+    file.write_text("k,t\na,995\n")
+    looks: list[float] = [50.0]
+
+    def steady() -> float:
+        looks.append(looks[-1] + 1)  # each look is a second later
+        return looks[-1]
+
+    idle = IdleClock(3_000_000, 1_000_000, wall=lambda: 1000 + looks[-1], steady=steady)
+    source = started(Reader(FileFeed(file, follow=True), Csv(BOTH), idle=idle))
+    first = source.next()
+    assert first is not None
+    assert (len(first), first.time) == (1, None)
+    silent = [source.next() for _ in range(3)]
+    # Three seconds of silence before the first; each is what the wall shows, less the lag.
+    assert [(batch.time, len(batch), batch.position) for batch in silent if batch is not None] == [
+        (1051, 0, 1), (1052, 0, 1), (1053, 0, 1),
+    ]  # fmt: skip
+    with file.open("a") as more:
+        more.write("b,1003\n")
+    event = source.next()
+    assert event is not None
+    assert (listed(event.keys), event.time, event.position) == (["b"], None, 2)
+    again = source.next()
+    assert again is not None
+    assert again.time == 1057  # and the silence was three seconds long again
+    source.stop()
+    assert source.next() is None
+
+
+def test_a_wall_clock_that_is_set_back_says_nothing_until_it_has_caught_up() -> None:
+    wall = iter([100.0, 101.0, 50.0, 101.5, 102.0])
+    steady = iter(range(10, 100))
+    idle = IdleClock(1_000_000, 1_000_000, wall=lambda: next(wall), steady=lambda: float(next(steady)))
+    assert [idle.reached() for _ in range(6)] == [None, 99, 100, None, None, 101]

@@ -9,9 +9,9 @@ For each query it is in one of these states:
     holding      a report, the rule asks                asking       asks sites for a statistic
     holding      a report, the rule collects            collecting   begins a round: asks sites for a flush
     asking       the last statistic that it waits for   holding      sends new terms; or asks more; or collects
-    any          a site is silent longer than a lease   collecting   goes on without it, and names it
+    any          a site does not hear us for a lease    collecting   goes on without it, and names it
     any          a site comes back, new life or not     collecting   begins a round with it
-    any          nothing acknowledged in time           same         sends the newest order again
+    any          nothing acknowledged in time           same         sends the newest order again, waits twice as long
 
 A **claim** is a value, the interval that holds the truth, and the cut that it is about: for every site the number of
 its events that are in it, and its time. It is made when a round begins, at the cut of the flushes, and moved when the
@@ -87,7 +87,8 @@ class Coordinator:
     life
         A number that no earlier life had, for the case that the disk is older than the last life; the time will do.
     lease, resend
-        Milliseconds of silence after which a site is missing, and after which an order is repeated.
+        Milliseconds without a word that shows that a site hears us after which it is missing, and after which an order
+        is repeated: the time between repetitions doubles up to a quarter of the lease.
     """
 
     def __init__(
@@ -126,6 +127,8 @@ class Coordinator:
         return None if due >= NEVER else due
 
     def handle(self, event: Any, now: int) -> list[Action]:
+        if not isinstance(event, Received | Tick):
+            raise TypeError(f"a coordinator cannot handle {type(event).__name__}")
         actions, self._opening = self._opening, []
         if not self._started:
             self._started = True
@@ -133,8 +136,6 @@ class Coordinator:
                 query.start(now)
         if isinstance(event, Received):
             actions += self._receive(event, now)
-        elif not isinstance(event, Tick):
-            raise TypeError(f"a coordinator cannot handle {type(event).__name__}")
         for query in self._queries.values():
             query.expire(now)
             actions += query.words(now)
@@ -239,13 +240,11 @@ class _Query:
         here = report.epoch == self._owner.epoch and report.round == self._round and report.step <= view.step
         self._check(site, peer, report, here=here)
         reborn = report.incarnation != peer.incarnation
-        back = not peer.alive
-        peer.incarnation, peer.seq, peer.seen, peer.alive = report.incarnation, report.seq, now, True
+        peer.incarnation, peer.seq = report.incarnation, report.seq
         if reborn:
             peer.acked, peer.speak = 0, True  # the new life has heard nothing of what the old one acknowledged
             peer.left = peer.left and bool(report.leaving)
-        if report.epoch == self._owner.epoch:
-            peer.acked = max(peer.acked, report.acked)
+        back = self._note_whether_it_hears(site, peer, report, now)
         pushes = self._rule is not None and self._rule.pushes
         actions = self._keep(site, peer, report)
         unasked = bool(actions) and self._state != COLLECTING and not (pushes and here)
@@ -266,21 +265,46 @@ class _Query:
             peer.left = True
             actions.append(self._ledger.whole(site, peer))
             self._collect(self._alive())
-        elif back or ((reborn or unasked or not current) and not awaited):
+        elif back or ((unasked or (peer.alive and (reborn or not current))) and not awaited):
             self._collect(self._alive())
         self._go_on()
         return actions
+
+    def _note_whether_it_hears(self, site: str, peer: Peer, report: Report, now: int) -> bool:
+        """Keep the lease, if the report shows that orders reach the site; whether it has come back by that.
+
+        One that speaks and does not hear us cannot go on: its claim's cut stands, and after the lease it is missing. It
+        repeats a flush that is safe here, or does not know the order that it is to follow.
+        """
+        before = peer.acked
+        if report.epoch == self._owner.epoch:
+            peer.acked = max(peer.acked, report.acked)
+        repeats = report.flush is not None and (report.incarnation, report.number) <= peer.stored
+        knows = report.epoch == self._owner.epoch and peer.acked >= peer.needed
+        if peer.acked > before:
+            peer.wait = 0
+        elif repeats or not knows:
+            # What it lacks is said again. One that was lost before it heard of this life has nothing to answer yet.
+            if not peer.alive and not peer.left and report.epoch != self._owner.epoch and peer.want != WANT_FLUSH:
+                self._step(site, WANT_FLUSH, Terms())
+            peer.answer_at = min(peer.answer_at, now + self._owner.resend // 3)
+            return False
+        back = not peer.alive
+        peer.seen, peer.alive = now, True
+        return back
 
     def _check(self, site: str, peer: Peer, report: Report, *, here: bool) -> None:
         """Refuse what no site of ours says, before anything is changed by it.
 
         A statistic of an earlier round may be one of another rule, and does not matter any more.
         """
-        if report.statistic and here and self._rule is not None and not self._rule.fits(report.statistic):
+        if here and self._rule is not None and not self._rule.fits(report.statistic, report.level):
             raise DamagedBytesError(f"a statistic of {site!r} that is none of this rule's")
         flush = report.flush
         if flush is None:
             return
+        if max(flush.whole, flush.fell, flush.partial) > 1:
+            raise DamagedBytesError(f"a flush of {site!r} that is neither this nor that")
         if flush.partial and (flush.whole or flush.cells):
             raise DamagedBytesError(f"a part of a vector of {site!r} that is all of it")
         if flush.whole and report.watch != self._watch.fingerprint:
@@ -308,6 +332,8 @@ class _Query:
         flush = report.flush
         if flush is None or not self._builds(peer, report):
             return []
+        if flush.partial and not peer.alive:
+            return []  # a site that was lost is in the claim as it was at a flush of all of it
         change = read_change(self._vector, flush.cells, flush.updates)
         if flush.whole:
             change = change - peer.contribution
@@ -383,7 +409,7 @@ class _Query:
         peer.want, peer.terms = want, terms
         peer.order += 1
         peer.needed = peer.order
-        peer.speak = True
+        peer.speak, peer.wait = True, 0
 
     def _collect(self, sites: tuple[str, ...]) -> None:
         """A new round, which begins when these sites have flushed."""
@@ -492,7 +518,7 @@ class _Query:
     def _due(self, peer: Peer) -> int:
         if peer.speak:
             return peer.said
-        again = peer.said + self._owner.resend if peer.alive and peer.acked < peer.needed else NEVER
+        again = peer.said + (peer.wait or self._owner.resend) if peer.alive and peer.acked < peer.needed else NEVER
         return min(again, peer.answer_at)
 
     # -- orders -----------------------------------------------------------------------------------------------
@@ -506,6 +532,8 @@ class _Query:
 
     def _word(self, site: str, peer: Peer, now: int) -> Send:
         again = not peer.speak and peer.acked < peer.needed and now < peer.answer_at
+        if again:
+            peer.wait = min(2 * (peer.wait or self._owner.resend), max(self._owner.lease // 4, self._owner.resend))
         view = self._views[site]
         terms = peer.terms if view.confirmed < view.step else Terms()
         zone, keeps, share = b"", 0, 0.0

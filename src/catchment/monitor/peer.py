@@ -51,6 +51,7 @@ class Peer:
     answer_at: int = NEVER
     zone_in: int = 0
     said: int = -(1 << 60)
+    wait: int = 0  # milliseconds before the order is repeated; 0: as at first
     # What is durable: the contribution as it was once, in so many bytes, and the flushes since, with theirs.
     whole_bytes: int = 0
     log_bytes: int = 0

@@ -64,9 +64,13 @@ class Plan:
 
 
 def plan(zones: dict[str, Zone], sites: int, past: Past | None) -> Plan:
-    """The cheapest rule for the next round; push, as long as nothing is known; the last one, if nothing happened."""
+    """The cheapest rule for the next round; push, as long as nothing is known, and if nothing happened.
+
+    A round without events has ended because sites came or went: to send all of them a zone for each time that one does
+    would have no bound, and a push has none to send.
+    """
     if past is None or not past.events or not past.flushes:
-        return Plan(past.rule if past is not None and past.rule in zones else "push", math.inf)
+        return Plan("push", math.inf)
     first = next(iter(zones.values()))
     shifts = [Shift(cells) for cells in past.moves if np.any(cells)]
     size = _flush_size(past)

@@ -51,8 +51,10 @@ class _Table(Vector):
         self.rows, self.width = LEVELS, width
         self._draw = draws(seed, 1)[0]
 
-    def check(self, weights: I64, times: I64 | None, stream: int) -> None:
-        super().check(weights, times, stream)
+    _factor = 0  # a cell is 0 or 1, whatever the weights
+
+    def check(self, weights: I64, count: int, times: I64 | None, stream: int) -> None:
+        super().check(weights, count, times, stream)
         if bool(np.any(weights < 0)):
             raise InputError("a negative weight for a distinct count", "keys that were seen cannot be taken back")
 
@@ -110,8 +112,8 @@ class WindowPresenceVector(_Table):
         self._newest = np.full(self.rows * width, _NEVER, dtype=np.int64)
         self._time = _NEVER
 
-    def check(self, weights: I64, times: I64 | None, stream: int) -> None:
-        super().check(weights, times, stream)
+    def check(self, weights: I64, count: int, times: I64 | None, stream: int) -> None:
+        super().check(weights, count, times, stream)
         if times is None:
             raise InputError("events without times for a window", "give times= with every event")
 

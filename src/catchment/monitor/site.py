@@ -11,7 +11,7 @@ For each query a site is in one of these states:
     guarding   an order that wants a number   asked      a report with the statistic; it stands still there
     guarding   an order that wants a flush    asked      a flush
     any        an order of an older life      same       nothing
-    any        nothing acknowledged in time   same       its newest report again
+    any        nothing acknowledged in time   same       its newest report again, and waits twice as long
     any        a heartbeat is due             same       its newest report
 
 `asked` means: the coordinator has, or is being sent, the site's exact state at one position, and the reports stand
@@ -30,13 +30,15 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.errors import BytesError, DamagedBytesError, ParameterError
+from catchment.errors import BytesError, DamagedBytesError, ParameterError, TimeError
+from catchment.monitor.items.bands import PART_BYTES
 from catchment.monitor.items.messages import ItemsOrder
 from catchment.monitor.items.post import ItemsPost
 from catchment.monitor.items.table import ItemTable
 from catchment.monitor.items.watch import Items
 from catchment.monitor.machine import COORDINATOR, Action, Persist, Purpose, Received, Send, Tick
 from catchment.monitor.messages import Flush, Order, Report
+from catchment.monitor.patience import Patience
 from catchment.monitor.rules.base import Guard, Terms
 from catchment.monitor.traffic import Traffic
 from catchment.monitor.vectors import Drift, Vector
@@ -45,6 +47,7 @@ from catchment.monitor.wire import Message, read_frame, write_frame
 from catchment.sketch.checks import are_ones, as_weights
 from catchment.sketch.codec import Writer, open_envelope, seal_envelope
 from catchment.sketch.keys import as_keys
+from catchment.window.clock import TIME_LIMIT, as_times, check_times
 
 __all__ = ["Arrived", "Leave", "Site"]
 
@@ -90,9 +93,15 @@ class Site:
     life
         A number that no earlier life had, for the case that the disk is older than the last life; the time will do.
     heartbeat, resend
-        Milliseconds after which a report is sent though nothing happened, and after which an urgent one is repeated.
+        Milliseconds after which a report is sent though nothing happened, and after which an urgent one is repeated;
+        the time between repetitions doubles up to the heartbeat, until the coordinator is heard.
     keep
         How many events may be taken before the state is made durable again.
+    part_bytes
+        About how long a list of items may be in one message; longer ones are told in parts.
+
+    `jumps` counts batches whose times go further ahead than the longest window, so that nothing from before is left in
+    any; `too_late` counts events that were in no window any more when they came. Both are of this life.
     """
 
     def __init__(
@@ -105,6 +114,7 @@ class Site:
         heartbeat: int = 10_000,
         resend: int = 1_000,
         keep: int = 1_000_000,
+        part_bytes: int = PART_BYTES,
     ) -> None:
         if len({watch.number for watch in watches}) != len(watches):
             raise ParameterError("two watches of one number", "number them apart")
@@ -116,8 +126,10 @@ class Site:
         self.time = 0
         self._timed = False  # times may be negative
         self.refused = 0
+        self.jumps = self.too_late = 0
+        self._longest = max((watch.window for watch in watches if watch.window is not None), default=None)
         self.gone = False
-        self.heartbeat, self.resend, self._keep = heartbeat, resend, keep
+        self.heartbeat, self.resend, self._keep, self.part_bytes = heartbeat, resend, keep, part_bytes
         self._durable = 0
         self._leaving = False
         self._vectors: dict[Any, Vector] = {}
@@ -152,7 +164,6 @@ class Site:
         return min((post.due for post in self._posts.values()), default=None)
 
     def handle(self, event: Any, now: int) -> list[Action]:
-        actions, self._opening = self._opening, []
         if isinstance(event, Arrived):
             self._arrive(event)
         elif isinstance(event, Received):
@@ -163,6 +174,7 @@ class Site:
                 post.leave()
         elif not isinstance(event, Tick):
             raise TypeError(f"a site cannot handle {type(event).__name__}")
+        actions, self._opening = self._opening, []  # not before: an event that is refused must not take them along
         for post in self._posts.values():
             post.look(now)
         if self.position - self._durable >= self._keep:
@@ -175,29 +187,44 @@ class Site:
         return actions
 
     def _arrive(self, event: Arrived) -> None:
+        """Take events in: everything is checked before anything is changed, so that an error changes nothing."""
         batch = as_keys(event.keys) if len(event.keys) else None
-        times = None if event.times is None else np.ascontiguousarray(event.times, dtype=np.int64)
+        times = None if event.times is None else as_times(event.times, 0 if batch is None else len(batch))
+        if times is not None:
+            check_times(times)
+        reached = None if event.time is None else _checked_time(event.time)
+        weights, checked = _ONE, []
         if batch is not None:
-            weights = _ONE if are_ones(event.weights) else as_weights(event.weights, len(batch), signed=True)
+            if not are_ones(event.weights):
+                weights = as_weights(event.weights, len(batch), signed=True)
             for vector in self._vectors.values():
-                vector.check(weights, times, event.stream)
+                vector.check(weights, len(batch), times, event.stream)
             checked = [(table, table.check(batch, times, event.weights, event.stream)) for table in self._all_tables()]
-            if self._vectors:
-                hashes = batch.hashes()
-                for vector in self._vectors.values():
-                    vector.add(hashes, weights, times, event.stream)
+        hashes = batch.hashes() if batch is not None and self._vectors else None
+        # From here on nothing is refused.
+        if batch is not None:
+            for vector in self._vectors.values():
+                assert hashes is not None
+                vector.add(hashes, weights, times, event.stream)
             for table, counted in checked:
                 table.add(counted)
             self.position += len(batch)
-            if times is not None and times.size:
-                newest = int(times.max())
-                self.time, self._timed = max(self.time, newest) if self._timed else newest, True
-        if event.time is not None and (event.time > self.time or not self._timed):
-            self.time, self._timed = event.time, True
+            if times is not None:
+                self._pass_to(times)
+        if reached is not None and (reached > self.time or not self._timed):
+            self.time, self._timed = reached, True
             for vector in self._vectors.values():
-                vector.advance(event.time)
+                vector.advance(reached)
             for table in self._all_tables():
-                table.advance(event.time)
+                table.advance(reached)
+
+    def _pass_to(self, times: I64) -> None:
+        """The time after events; `jumps` and `too_late` count what a wrong time may have done to the windows."""
+        newest, before = int(times.max()), self.time if self._timed else int(times.min())
+        self.time, self._timed = max(before, newest), True
+        if self._longest is not None:
+            self.jumps += newest - before > self._longest
+            self.too_late += int(np.count_nonzero(times <= self.time - self._longest))
 
     def _all_tables(self) -> tuple[ItemTable, ...]:
         return tuple(self._tables.values())
@@ -243,6 +270,12 @@ class Site:
         self._durable = self.position
 
 
+def _checked_time(time: Any) -> int:
+    if isinstance(time, bool) or not isinstance(time, int | np.integer) or not -TIME_LIMIT <= time <= TIME_LIMIT:
+        raise TimeError(f"time={time!r}", f"give an integer of ticks, within 2^60 = {TIME_LIMIT} of zero")
+    return int(time)
+
+
 @dataclass(frozen=True, slots=True)
 class _Taken:
     """The last flush: its number is the post's, and without `whole` it builds upon the one before.
@@ -283,6 +316,7 @@ class _Post:
         self._speak = True
         self._answer_at = NEVER
         self._last_said = -NEVER
+        self._patience = Patience(site.resend, site.heartbeat)
 
     # -- what comes in ----------------------------------------------------------------------------------------
 
@@ -291,6 +325,7 @@ class _Post:
             raise DamagedBytesError(f"a {type(order).__name__} for query {self._watch.number}")
         if (order.epoch, order.seq) < (self._epoch, self._order):
             return
+        self._patience.regain()
         mine = order.incarnation == self._site.incarnation
         stored = order.stored if mine else 0
         if mine:
@@ -319,7 +354,6 @@ class _Post:
             self._guard_for(order)
             if self._guard is None:
                 return
-            self._at = target
             if order.want & WANT_STATISTIC:
                 self._statistic = self._guard.statistic()
                 self._stand((self._site.position, self._site.time))
@@ -327,6 +361,7 @@ class _Post:
             else:
                 self._speak = self._guard.hold(Terms(order.quantum, order.slack)) or self._speak
                 self._guarding, self._level, self._statistic = True, 0, ()
+            self._at = target  # not before the terms are known to be some
 
     def _guard_for(self, order: Order) -> None:
         """A guard for a new round: with a new zone, or with that of a round before; or none."""
@@ -382,6 +417,7 @@ class _Post:
     def _need(self) -> None:
         """The next report must be acknowledged."""
         self._speak = True
+        self._patience.regain()
         self._needed = self._seq + 1
 
     def look(self, now: int) -> None:
@@ -407,13 +443,15 @@ class _Post:
         if self._speak:
             return self._last_said
         urgent = self._acked < self._needed or self._pending is not None
-        return min(self._answer_at, self._last_said + (self._site.resend if urgent else self._site.heartbeat))
+        return min(self._answer_at, self._last_said + (self._patience.wait if urgent else self._site.heartbeat))
 
     def word(self, now: int) -> list[Action]:
         if now < self.due:
             return []
         urgent = self._acked < self._needed or self._pending is not None
         again = not self._speak and urgent and now < self._answer_at
+        if again:
+            self._patience.lose()
         self._speak, self._answer_at = False, NEVER
         self._seq += 1
         self._last_said = now

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.errors import DamagedBytesError, InputError
+from catchment.errors import DamagedBytesError, InputError, WeightError
 from catchment.kernel.fast_ams import add_signed, add_signed_tracked, measure_rows
 from catchment.kernel.hashing import draws
 from catchment.monitor.packing import (
@@ -26,6 +26,7 @@ from catchment.monitor.packing import (
     unpack_cells,
     unpack_updates,
 )
+from catchment.sketch.checks import check_total
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import KeyBatch
 from catchment.window.ecm import ECMSketch
@@ -50,6 +51,9 @@ _NOTHING = np.zeros((0, 0), dtype=np.int64)
 _COMPACT = 1 << 16
 _DROPPED = np.uint64(64 - KEY_BITS)
 
+WEIGHT_LIMIT = 1 << 54
+"""No cell of a site's reaches this, so that the sums over 256 sites are what a coordinator takes."""
+
 
 class Vector(ABC):
     """A site's own vector; `drifts` are told of every change."""
@@ -60,17 +64,34 @@ class Vector(ABC):
     fell: bool = False
     """Whether there ever was an event of negative weight."""
 
+    _factor: int = 1
+    """The most that a weight of 1 may add to a cell."""
+
     def __init__(self) -> None:
         self.drifts: list[Drift] = []
+        self._bound: int = WEIGHT_LIMIT  # no cell is further from 0; worked out anew when it is too much
+
+    def _largest(self) -> int:
+        """A number that no cell is further from 0 than; in a window, the weight of all that is in it."""
+        return int(np.abs(self.values()).max(initial=0))
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.rows, self.width
 
-    def check(self, weights: I64, times: I64 | None, stream: int) -> None:
-        """Refuse what `add` could not take, before anything is changed."""
+    def check(self, weights: I64, count: int, times: I64 | None, stream: int) -> None:
+        """Refuse what `add` could not take, before anything is changed: so many events, of one weight or one each."""
         if not 0 <= stream < self.streams:
             raise InputError(f"events of stream {stream}", f"streams here are 0 to {self.streams - 1}")
+        added = self._factor * _mass_of(weights, count)
+        if self._bound + added >= WEIGHT_LIMIT:
+            self._bound = self._largest()
+        if self._bound + added >= WEIGHT_LIMIT:
+            raise WeightError(
+                f"a weight of {added:.4g} upon {self._bound:.4g}",
+                f"keep what is watched at a site below 2^54 = {WEIGHT_LIMIT}, for instance by a coarser unit",
+            )
+        self._bound += added
 
     @abstractmethod
     def add(self, hashes: U64, weights: I64, times: I64 | None, stream: int) -> None:
@@ -177,6 +198,8 @@ class CountVector(Vector):
         super().__init__()
         self.rows, self.width = 1, 1
         self._keys, self._factors = keys, factors
+        if factors is not None:
+            self._factor = int(np.abs(factors).max(initial=1))
         self._count = 0
 
     def add(self, hashes: U64, weights: I64, times: I64 | None, stream: int) -> None:
@@ -211,12 +234,16 @@ class WindowVector(Vector):
         self.rows, self.width = sketch.depth, sketch.width
         self._time: int | None = None
 
-    def check(self, weights: I64, times: I64 | None, stream: int) -> None:
-        super().check(weights, times, stream)
+    def check(self, weights: I64, count: int, times: I64 | None, stream: int) -> None:
         if times is None:
             raise InputError("events without times for a window", "give times= with every event")
         if bool(np.any(weights < 0)):
             raise InputError("a negative weight for a window", "windows count upwards: events leave by growing old")
+        super().check(weights, count, times, stream)
+        check_total("weights", self.sketch._mass + _mass_of(weights, count))
+
+    def _largest(self) -> int:
+        return int(self.values().sum(axis=1).max(initial=0))
 
     def add(self, hashes: U64, weights: I64, times: I64 | None, stream: int) -> None:
         self.sketch.update(
@@ -274,6 +301,12 @@ class WindowCountVector(WindowVector):
 
     def values(self) -> I64:
         return np.asarray(self.sketch.total(now=self._now).value, dtype=np.int64).reshape(1, 1)
+
+
+def _mass_of(weights: I64, count: int) -> int:
+    """The sum of all weights' sizes, of so many events of one weight or of one each; never too small."""
+    sizes = np.abs(weights.astype(np.float64))
+    return math.ceil(float(sizes.sum()) * (1 + 1e-9)) if weights.size == count else math.ceil(sizes[0]) * count
 
 
 def row_norms(cells: I64) -> F64:

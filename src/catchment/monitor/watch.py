@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catchment.answer import Answer
 from catchment.errors import ParameterError
+from catchment.monitor.fingerprint import fingerprint_of
 from catchment.monitor.planner import Past
 from catchment.monitor.presence import (
     PresenceVector,
@@ -30,7 +30,7 @@ from catchment.monitor.presence import (
 )
 from catchment.monitor.regions import ProductBalls, Region, RisesAndFalls, SelfJoinBalls
 from catchment.monitor.rules.base import Guard, Steersman
-from catchment.monitor.rules.registry import NAMES, guard_of, steersman_of
+from catchment.monitor.rules.registry import guard_of, steersman_of
 from catchment.monitor.safe import FullSelfJoin, Linear, NearSelfJoin, Presence, Product, Zone
 from catchment.monitor.vectors import (
     CountVector,
@@ -50,6 +50,9 @@ from catchment.window.ecm import ECMSketch
 __all__ = ["Distinct", "Frequency", "InnerProduct", "RangeSum", "SelfJoin", "Total", "Watch"]
 
 I64 = NDArray[np.int64]
+
+LARGEST_FACTOR = 1 << 30
+_ANY_RULES = ("auto", "push", "centralise")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,7 @@ class Watch(ABC):
     seed
         Chooses the hash functions.
     rule
-        `"auto"`, or the name of a rule, to stay with it.
+        `"auto"`, or the name of a rule that this quantity has (`rules`), to stay with it.
     """
 
     number: int = 1
@@ -87,7 +90,7 @@ class Watch(ABC):
         check_whole("number", self.number, 1, 65_535)
         check_fraction("theta", self.theta)
         check_fraction("delta", self.delta)
-        check_choice("rule", self.rule, ("auto", *NAMES))
+        check_choice("rule", self.rule, self.rules)
         if self.threshold is not None and not math.isfinite(self.threshold):
             raise ParameterError(f"threshold={self.threshold}", "give a number, or none")
         if self.sketch_error() >= self.theta:
@@ -97,9 +100,14 @@ class Watch(ABC):
             )
 
     @property
+    def rules(self) -> tuple[str, ...]:
+        """The names that `rule` may have for this quantity: those that need no zone, and those of its zones."""
+        return _ANY_RULES
+
+    @property
     def fingerprint(self) -> int:
         """A number, never 0, that two different watches hardly share."""
-        return 1 | crc32(repr((type(self).__name__, [getattr(self, field.name) for field in fields(self)])).encode())
+        return fingerprint_of(self)
 
     @property
     def only_relative(self) -> bool:
@@ -171,6 +179,11 @@ class SelfJoin(Watch):
         _check_positive(self.threshold, "a self-join")
 
     @property
+    def rules(self) -> tuple[str, ...]:
+        own = ("relative", "eager", "lazy") if self.window is None else ("two-phase",)
+        return (*_ANY_RULES, "near", "full", *own)
+
+    @property
     def only_relative(self) -> bool:
         return self.window is None
 
@@ -213,7 +226,8 @@ class SelfJoin(Watch):
                 epsilon=self.theta,
             )  # fmt: skip
         if self.window is None:
-            return Watch.answer(self, value, low, high)
+            answer = Watch.answer(self, value, low, high)
+            return replace(answer, confidence=0.0) if self.rule == "relative" else answer  # nothing proves that rule
         # A counter is within e of itself. Collisions may be most of a row; but a row's norm is at most its weight, and
         # each event is at least a pair with itself.
         error = math.sqrt(1 + self.epsilon) - 1
@@ -241,6 +255,10 @@ class InnerProduct(Watch):
         Watch.__post_init__(self)
         if self.window is not None:
             raise ParameterError(f"window={self.window} for an inner product", "watch it over the whole history")
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        return (*_ANY_RULES, "full", "eager", "lazy")
 
     def new_vector(self) -> Vector:
         sizes = FastAMS.suggest(self.epsilon, self.delta)
@@ -277,15 +295,19 @@ class InnerProduct(Watch):
         return {"eager": balls, "lazy": balls}
 
     def answer(self, value: float, low: float, high: float) -> Answer:
-        """With what the sketch may add, by the norms at the last flush."""
+        """With what the sketch may add, by the norms at the last flush: an estimate, of no stated confidence."""
         room = max(end for end in (value - low, high - value) if end < math.inf)  # (theta - epsilon) |f| |g|, or more
         more = room * self.epsilon / (self.theta - self.epsilon)
-        return Answer(value, low - more, high + more, confidence=1 - self.delta, epsilon=self.theta)
+        return Answer(value, low - more, high + more, confidence=0.0, epsilon=self.theta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counted(Watch):
     """One count: exact over the whole history, within epsilon of itself in a window."""
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        return (*_ANY_RULES, "near")
 
     def value(self, total: I64) -> float:
         return float(total[0, 0])
@@ -313,6 +335,8 @@ class RangeSum(_Counted):
             raise ParameterError(f"window={self.window} for a range sum", "watch it over the whole history")
         if not self.keys or (self.factors and len(self.factors) != len(self.keys)):
             raise ParameterError(f"{len(self.factors)} factors for {len(self.keys)} keys", "give one for each key")
+        for factor in self.factors:
+            check_whole("factor", factor, -LARGEST_FACTOR, LARGEST_FACTOR)
 
     def new_vector(self) -> Vector:
         hashes, _ = hash_keys(list(self.keys))
@@ -362,6 +386,10 @@ class Distinct(Watch):
     def __post_init__(self) -> None:
         Watch.__post_init__(self)
         _check_positive(self.threshold, "a distinct count")
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        return (*_ANY_RULES, "near", "full")
 
     @property
     def vector_key(self) -> Any:

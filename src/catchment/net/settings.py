@@ -17,6 +17,7 @@ A site:
     path = "events.csv"                 # or connect = "host:port", or stdin = true
     key = "url"
     time = "at"
+    idle = "5 seconds"                  # silent for so long, its time goes on by the clock on the wall, so far behind
 
 A coordinator:
 
@@ -47,7 +48,7 @@ from catchment.net.mailbox import Limits
 from catchment.net.source.base import Source
 from catchment.net.source.decoders import INTEGER, ISO, TEXT, TICKS, Csv, Decoder, Fields, JsonLines, WebLog
 from catchment.net.source.feeds import Feed, FileFeed, SocketFeed, StreamFeed
-from catchment.net.source.reader import Reader
+from catchment.net.source.reader import IdleClock, Reader
 from catchment.window.settings_file import open_settings
 from catchment.window.settings_tables import Table
 
@@ -69,10 +70,18 @@ class SourceSettings:
     columns: tuple[str, ...] = ()
     separator: str = ","
     batch: int = 50_000
+    idle: int | None = None
+    """Microseconds of silence after which time goes on by the clock on the wall; None: never."""
 
     def build(self) -> Source:
         """The source, not yet started; errors name what is missing."""
-        return Reader(self._feed(), self._decoder(), batch=self.batch)
+        idle = None if self.idle is None else IdleClock(self.idle, self.fields.tick)
+        return Reader(self._feed(), self._decoder(), batch=self.batch, idle=idle)
+
+    @property
+    def may_fall_silent(self) -> bool:
+        """Whether more may come though nothing is there."""
+        return self.follow or self.path is None
 
     def _feed(self) -> Feed:
         if self.path is not None:
@@ -219,14 +228,24 @@ def _source(table: Table, folder: Path) -> SourceSettings:
     if chosen == "csv" and connect is not None and not columns:
         raise table.error("connect", "a socket without the names of its columns", 'write columns = ["url", "at"]')
     batch = table.whole("batch", 50_000, low=1, high=10_000_000)
+    idle = _idle(table, fields, silent=follow or path is None)
     table.finish()
     address = (
         None if connect is None else table.places.checked((*table.path, "connect"), lambda: Address.parse(connect))
     )
     where = None if path is None else folder / path
-    settings = SourceSettings(chosen, fields, where, address, follow, columns, separator, batch)
+    settings = SourceSettings(chosen, fields, where, address, follow, columns, separator, batch, idle)
     table.places.checked(table.path, settings.build)
     return settings
+
+
+def _idle(table: Table, fields: Fields, *, silent: bool) -> int | None:
+    idle: int | None = table.duration("idle", None, least=fields.tick)
+    if idle is not None and fields.time is None:
+        raise table.error("idle", "idle without a time", 'name the field: time = "at", ticks since 1970 or ISO times')
+    if idle is not None and not silent:
+        raise table.error("idle", "idle for a file that is read once", "write follow = true, or leave idle out")
+    return idle
 
 
 def _fields(table: Table, chosen: str) -> tuple[Fields, tuple[str, ...], str]:

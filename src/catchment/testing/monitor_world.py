@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,12 +26,13 @@ from catchment.testing.faults import Faults
 from catchment.testing.host import Node
 from catchment.testing.network import Network
 
-__all__ = ["MonitorWorld", "build_monitor_world"]
+__all__ = ["MonitorWorld", "build_monitor_world", "set_back_too"]
 
 I64 = NDArray[np.int64]
 
 UNTIL = 12_000
 _RULES = ("auto", "near", "full", "push", "centralise", "eager", "lazy")
+_PRODUCT_RULES = ("auto", "auto", "full", "push", "centralise", "eager", "lazy")
 _WINDOW_RULES = ("auto", "near", "full", "push", "centralise", "two-phase")
 LEASE, RESEND, HEARTBEAT = 2_500, 150, 700
 SETTLES_WITHIN = 60
@@ -143,10 +145,15 @@ class MonitorWorld:
         network.settle(self.settled, messages=SETTLES_WITHIN * (len(self.sites) + 1), feeding=False)
 
 
+def set_back_too(faults: Faults, seed: int, sites: tuple[str, ...]) -> Faults:
+    """In every other world not only the coordinator's disk may be set back, but those of the sites, too."""
+    return replace(faults, rollback_nodes=(*faults.rollback_nodes, *sites)) if seed % 2 else faults
+
+
 def build_monitor_world(seed: int, *, watch: Watch | None = None, faults: Faults | None = None) -> Network:
     """A world of monitors for a seed."""
     world = MonitorWorld(seed, watch)
-    chosen = Faults.random(seed) if faults is None else faults
+    chosen = set_back_too(Faults.random(seed), seed, world.sites) if faults is None else faults
     return Network(world.nodes(), seed=seed, faults=chosen, checks=[world.check], until=UNTIL, script=world.script)
 
 
@@ -168,7 +175,7 @@ def _some_watch(rng: random.Random) -> Watch:
         RangeSum(**counted, keys=(1, 2, 3), factors=(1, 2, -1)),
         SelfJoin(**joined),
         SelfJoin(**windowed, window=window),
-        InnerProduct(**joined | {"rule": rng.choice(_RULES[2:])}),
+        InnerProduct(**joined | {"rule": rng.choice(_PRODUCT_RULES)}),
         Distinct(**joined | {"rule": rng.choice(_WINDOW_RULES[:5])}),
         Distinct(**joined | {"rule": rng.choice(_WINDOW_RULES[:5])}, window=window),
     ]

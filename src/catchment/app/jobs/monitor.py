@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,8 +25,12 @@ from catchment.net.source.base import Batch, Source
 
 __all__ = ["claim_line", "read_claims", "start_coordinator", "start_site"]
 
+_LOG = logging.getLogger(__name__)
+
 CLAIMS = "claims.json"
 _ITEMS_SHOWN = 5
+_ITEMS_KEPT = 10_000
+"""The heaviest items of a set, in claims.json; how many more there are is said beside them."""
 
 
 def start_coordinator(file: Path, *, every: float) -> int:
@@ -42,6 +48,8 @@ def start_coordinator(file: Path, *, every: float) -> int:
         teller.look(machine)
         return False
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a key that the terminal cannot show must not end it all
     print(f"listening on {settings.listen} for {', '.join(settings.sites)}", flush=True)
     return run_coordinator(settings, build, done=look)
 
@@ -52,15 +60,22 @@ def start_site(file: Path, *, once: bool, heartbeat: float, keep: int) -> int:
     watches = tuple(read_watches(settings.more["watch"]).values())
     timed = any(watch.window is not None for watch in watches)
     _log()
+    if timed and settings.source.may_fall_silent and settings.source.idle is None:
+        _LOG.warning('while this source is silent its windows stand still: write idle = "5 seconds" under [source]')
 
     def build(blobs: dict[str, bytes]) -> Site:
         life = int(time.time())
         return Site(settings.name, watches, blobs=blobs, life=life, heartbeat=int(heartbeat * 1000), keep=keep)
 
     def event(batch: Batch) -> Arrived | Leave:
+        if batch.time is not None:
+            return Arrived(time=batch.time) if timed else Arrived()
         return Arrived(batch.keys, times=batch.times if timed else None) if len(batch) else Leave()
 
+    oddities = _Oddities()
+
     def done(machine: Any, _: Driver) -> bool:
+        oddities.look(machine)
         return bool(machine.gone)
 
     source: Source = settings.source.build()
@@ -112,6 +127,23 @@ class _Ending:
         self._source.close()
 
 
+class _Oddities:
+    """Logs times that emptied a site's windows, and events that came too late for them: the first, then by tens."""
+
+    def __init__(self) -> None:
+        self._next = {"jumps": 1, "too_late": 1}
+
+    def look(self, site: Site) -> None:
+        for name, words in (
+            ("jumps", "times went ahead by more than a window, %d times so far: is one of them wrong? now it is %d"),
+            ("too_late", "%d events so far were older than the window at %d, and are in none"),
+        ):
+            count = getattr(site, name)
+            if count >= self._next[name]:
+                _LOG.warning(words, count, site.time)
+                self._next[name] = 10 * count
+
+
 def _log() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S")
 
@@ -147,7 +179,9 @@ def _shown(claim: Claim | ItemsClaim | None) -> dict[str, Any] | None:
     if claim is None:
         return None
     if isinstance(claim, ItemsClaim):
-        return claim.to_dict()
+        whole = claim.to_dict()
+        kept, left_out = whole["items"][:_ITEMS_KEPT], max(len(whole["items"]) - _ITEMS_KEPT, 0)
+        return {**whole, "items": kept, "left_out": left_out}
     answer = claim.answer.to_dict()
     shown: dict[str, Any] = plain(
         {**answer, "cut": claim.cut, "left": claim.left, "state": claim.state, "round": claim.round}
@@ -170,10 +204,17 @@ def claim_line(name: str, claim: dict[str, Any] | None) -> str:
 def _item_words(claim: dict[str, Any]) -> str:
     """How many items, and the first of them; one that may be below the threshold has a question mark."""
     items = claim["items"]
+    count = len(items) + claim.get("left_out", 0)
     first = [
-        f"{item['key']}{'' if item['certain'] else '?'} in [{item['low']:,}, {item['high']:,}]"
+        f"{_printable(item['key'])}{'' if item['certain'] else '?'} in [{item['low']:,}, {item['high']:,}]"
         for item in items[:_ITEMS_SHOWN]
     ]
     more = ["..."] if len(items) > _ITEMS_SHOWN else []
     listed = f": {', '.join(first + more)}" if items else ""
-    return f"{len(items):,} {'item' if len(items) == 1 else 'items'} from {claim['threshold']:,.6g} on{listed}"
+    return f"{count:,} {'item' if count == 1 else 'items'} from {claim['threshold']:,.6g} on{listed}"
+
+
+def _printable(key: int | str) -> str:
+    """A key as it may go to a terminal: whoever sent the traffic chose it."""
+    text = str(key)
+    return text if text.isprintable() else text.encode("unicode_escape").decode()

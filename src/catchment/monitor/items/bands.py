@@ -1,32 +1,50 @@
-"""Bands: what a site has told of its items, which of its counts have left their bands, and the list that tells so."""
+"""Bands: what a site has told of its items, which of its counts have left their bands, and the lists that tell so."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.monitor.heavy_hitters.names import Names, in_order
+from catchment.monitor.heavy_hitters.names import Names
 from catchment.monitor.items.messages import BandList
 from catchment.monitor.items.table import ItemTable
 from catchment.monitor.items.watch import Items
 from catchment.monitor.packing import pack_updates
-from catchment.sketch.keys import hash_keys
+from catchment.monitor.top_k.items import values_of
+from catchment.sketch.keys import KeyBatch
 
-__all__ = ["Bands"]
+__all__ = ["PART_BYTES", "Bands"]
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
 
+PART_BYTES = 1 << 20
+"""A list takes about so much in one message, or less: what is longer is told in parts."""
+_BAND_BYTES = 12  # of a number and a low, at most, and of the length of a name
 _NO_HASHES = np.zeros(0, dtype=np.uint64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Listed:
+    """A list that is being told: bands of items that have a number, then those of new ones; and where parts end."""
+
+    whole: bool
+    numbers: I64
+    lows: I64
+    fresh: U64
+    names: KeyBatch
+    fresh_lows: I64
+    ends: list[int]
 
 
 class Bands:
     """The bands of a site's items, for one watch; `sites` is 0 as long as it is not known how wide they are."""
 
-    def __init__(self, watch: Items, table: ItemTable) -> None:
-        self._watch, self._table = watch, table
+    def __init__(self, watch: Items, table: ItemTable, part_bytes: int = PART_BYTES) -> None:
+        self._watch, self._table, self._part_bytes = watch, table, part_bytes
         self.sites = 0
         self._touched: list[U64] = []
         self._outside = _NO_HASHES
@@ -40,6 +58,9 @@ class Bands:
         self._lows = np.zeros(0, dtype=np.int64)
         self._next = 0
         self._free: list[int] = []
+        self._freed: list[int] = []  # by the list that is being told
+        self._listed: _Listed | None = None
+        self._told = 0  # parts of it
 
     def touch(self, hashes: U64) -> None:
         if self.sites:
@@ -49,28 +70,34 @@ class Bands:
     def fit(self) -> bool:
         """Whether every count is in its band; works that out for the items that have changed."""
         if self._touched:
-            changed = np.concatenate([self._outside, *self._touched])
+            changed = np.concatenate(self._touched)
             self._touched.clear()
             counts, lows = self._table.counts_of(changed), self._lows_of(changed)
             out = (counts < lows) | (counts > lows + self._watch.widths(lows, self.sites))
-            self._outside = np.unique(changed[out])
+            self._outside = _with(_without(self._outside, changed[~out]), np.unique(changed[out]))
         return not self._outside.size
 
-    def _lows_of(self, hashes: U64) -> I64:
+    def _places_of(self, hashes: U64) -> tuple[I64, NDArray[np.bool_]]:
+        """Where these items are among those that were told, and which of them are."""
         if not self._hashes.size:
-            return np.zeros(hashes.size, dtype=np.int64)
+            return np.zeros(hashes.size, dtype=np.int64), np.zeros(hashes.size, dtype=np.bool_)
         places = np.minimum(np.searchsorted(self._hashes, hashes), self._hashes.size - 1)
-        found: I64 = np.where(self._hashes[places] == hashes, self._lows[places], 0)
+        return places, self._hashes[places] == hashes
+
+    def _lows_of(self, hashes: U64) -> I64:
+        places, known = self._places_of(hashes)
+        found = np.zeros(hashes.size, dtype=np.int64)
+        found[known] = self._lows[places[known]]
         return found
 
     # -- lists ------------------------------------------------------------------------------------------------
 
     def whole(self, sites: int) -> BandList:
-        """All bands anew, for so many sites: of the items that need one."""
+        """All bands anew, for so many sites: of the items that need one. It may be a part: see `unfinished`."""
         self.sites = sites
         self._touched.clear()
         self._clear()
-        self._outside = self._table.above(self._watch.narrowest(sites))
+        self._outside = np.sort(self._table.above(self._watch.narrowest(sites)))
         return self._list(whole=True)
 
     def changes(self) -> BandList:
@@ -78,25 +105,59 @@ class Bands:
         assert not self._touched  # `fit` was asked
         return self._list(whole=False)
 
-    def _list(self, *, whole: bool) -> BandList:
-        changed, self._outside = self._outside, _NO_HASHES
-        lows = self._watch.lows_for(self._table.counts_of(changed), self.sites)
-        known = np.isin(changed, self._hashes, assume_unique=True)
-        fresh, names = self._named(changed[~known])
-        old = changed[known]
-        numbers = np.concatenate([self._numbers[np.searchsorted(self._hashes, old)], self._numbered(fresh.size)])
-        begins = np.concatenate([lows[known], self._watch.lows_for(self._table.counts_of(fresh), self.sites)])
-        self._keep(np.concatenate([old, fresh]), numbers, begins)
-        order = np.argsort(numbers)
-        packed = pack_updates(numbers[order].astype(np.uint64), begins[order] + 1)
-        return BandList(int(whole), packed, names)
+    @property
+    def unfinished(self) -> bool:
+        """Whether there are more parts of the last list."""
+        return self._listed is not None
 
-    def _named(self, hashes: U64) -> tuple[U64, Names | None]:
-        """New items in the order of their names, with these."""
-        if not hashes.size:
-            return hashes, None
-        names = in_order(self._table.names_of(hashes))
-        return hash_keys(list(names))[0], Names.of(names)
+    def rest(self) -> BandList:
+        """The next part."""
+        listed = self._listed
+        assert listed is not None
+        start, end = listed.ends[self._told], listed.ends[self._told + 1]
+        self._told += 1
+        more = self._told < len(listed.ends) - 1
+        if not more:
+            self._listed = None
+        known = listed.numbers.size
+        old = slice(min(start, known), min(end, known))
+        new = slice(max(start - known, 0), max(end - known, 0))
+        values = values_of(listed.names.part(new.start, new.stop))
+        order = np.array(sorted(range(len(values)), key=values.__getitem__), dtype=np.int64)
+        fresh, numbers = listed.fresh[new][order], self._numbered(len(values))
+        self._numbers[np.searchsorted(self._hashes, fresh)] = numbers
+        all_numbers = np.concatenate([listed.numbers[old], numbers])
+        lows = np.concatenate([listed.lows[old], listed.fresh_lows[new][order]])
+        sort = np.argsort(all_numbers)
+        packed = pack_updates(all_numbers[sort].astype(np.uint64), lows[sort] + 1)
+        named = Names.of(tuple(values[place] for place in order.tolist()))
+        return BandList(int(listed.whole and start == 0), packed, named, int(more))
+
+    def _list(self, *, whole: bool) -> BandList:
+        """Take new bands in, for the counts of now, and tell of them."""
+        changed, self._outside = self._outside, _NO_HASHES
+        self._give_back()
+        lows = self._watch.lows_for(self._table.counts_of(changed), self.sites)
+        places, known = self._places_of(changed)
+        numbers = self._numbers[places[known]]
+        fresh, fresh_lows = changed[~known], lows[~known]
+        names = self._table.keys_of(fresh)
+        lengths = np.full(fresh.size, 8) if not names.offsets.size else np.diff(names.offsets)
+        costs = np.concatenate([np.zeros(numbers.size, dtype=np.int64), lengths]) + _BAND_BYTES
+        self._listed = _Listed(whole, numbers, lows[known], fresh, names, fresh_lows, self._ends(costs))
+        self._told = 0
+        self._freed = numbers[lows[known] == 0].tolist()
+        self._keep(places[known], lows[known], fresh, fresh_lows)
+        return self.rest()
+
+    def _ends(self, costs: I64) -> list[int]:
+        """Where the parts of a list begin, and the end; there is at least one part, and one item in each but that."""
+        sums = np.cumsum(costs)
+        ends = [0]
+        while ends[-1] < costs.size:
+            before = int(sums[ends[-1] - 1]) if ends[-1] else 0
+            ends.append(max(int(np.searchsorted(sums, before + self._part_bytes, side="right")), ends[-1] + 1))
+        return ends if len(ends) > 1 else [0, 0]
 
     def _numbered(self, count: int) -> I64:
         """Free numbers for new items, ascending; those that are freed by this very list are not among them."""
@@ -106,19 +167,49 @@ class Bands:
         self._next += more
         return found
 
-    def _keep(self, hashes: U64, numbers: I64, lows: I64) -> None:
-        """Take the new bands in, and free the numbers of those that are none."""
-        stays = ~np.isin(self._hashes, hashes, assume_unique=True)
-        there = lows > 0
-        all_hashes = np.concatenate([self._hashes[stays], hashes[there]])
-        order = np.argsort(all_hashes)
-        self._numbers = np.concatenate([self._numbers[stays], numbers[there]])[order]
-        self._lows = np.concatenate([self._lows[stays], lows[there]])[order]
-        self._hashes = all_hashes[order]
-        freed = numbers[~there].tolist()
+    def _give_back(self) -> None:
+        """The numbers that the last list has freed may be used again."""
+        freed, self._freed = self._freed, []
         if len(freed) > len(self._free):
             self._free += freed
             heapify(self._free)
         else:
             for number in freed:
                 heappush(self._free, number)
+
+    def _keep(self, places: I64, lows: I64, fresh: U64, fresh_lows: I64) -> None:
+        """Take new bands in: of items at these places, without those that have none any more, and of new items."""
+        self._lows[places] = lows
+        if bool(np.any(lows == 0)):
+            stays = np.ones(self._hashes.size, dtype=np.bool_)
+            stays[places[lows == 0]] = False
+            self._hashes, self._numbers, self._lows = self._hashes[stays], self._numbers[stays], self._lows[stays]
+        if fresh.size:
+            order = np.argsort(fresh)
+            at = np.searchsorted(self._hashes, fresh[order])
+            self._hashes = np.insert(self._hashes, at, fresh[order])
+            self._lows = np.insert(self._lows, at, fresh_lows[order])
+            self._numbers = np.insert(self._numbers, at, -1)  # until their part is told
+
+
+def _without(some: U64, others: U64) -> U64:
+    """Of some in order, those that are not among others."""
+    if not some.size or not others.size:
+        return some
+    places = np.minimum(np.searchsorted(some, others), some.size - 1)
+    kept = np.ones(some.size, dtype=np.bool_)
+    kept[places[some[places] == others]] = False
+    return some if kept.all() else some[kept]
+
+
+def _with(some: U64, more: U64) -> U64:
+    """Some in order together with more in order, each once."""
+    new = more[~_among(some, more)]
+    return np.insert(some, np.searchsorted(some, new), new) if new.size else some
+
+
+def _among(some: U64, others: U64) -> NDArray[np.bool_]:
+    if not some.size:
+        return np.zeros(others.size, dtype=np.bool_)
+    found: NDArray[np.bool_] = some[np.minimum(np.searchsorted(some, others), some.size - 1)] == others
+    return found

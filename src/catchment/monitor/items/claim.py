@@ -13,7 +13,7 @@ from catchment.monitor.heavy_hitters.names import Key, in_order
 from catchment.monitor.items.held import Held
 from catchment.monitor.items.watch import Items
 
-__all__ = ["ItemCount", "ItemsClaim", "items_of"]
+__all__ = ["ItemCount", "ItemsClaim", "items_of", "leaves_room"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +64,18 @@ class ItemsClaim:
 
 
 def items_of(watch: Items, held: Mapping[str, Held]) -> tuple[ItemCount, ...]:
-    """The set that follows from all sites' bands."""
-    sites = len(held)
-    narrowest = watch.narrowest(sites)
-    parts = [(part.hashes[part.lows > 0], part.lows[part.lows > 0]) for part in held.values()]
-    hashes = np.concatenate([hashes for hashes, _ in parts])
-    lows = np.concatenate([lows for _, lows in parts])
-    unique, places = np.unique(hashes, return_inverse=True)
+    """The set that follows from all sites' bands, each as wide as it was made."""
+    hashes, lows, more = [], [], []
+    for part in held.values():
+        told, sites = part.lows > 0, part.sites or len(held)
+        hashes.append(part.hashes[told])
+        lows.append(part.lows[told])
+        more.append(lows[-1] + watch.widths(lows[-1], sites) - watch.narrowest(sites))
+    unique, places = np.unique(np.concatenate(hashes), return_inverse=True)
     low, high = (np.zeros(unique.size, dtype=np.int64) for _ in range(2))
-    np.add.at(low, places, lows)
-    np.add.at(high, places, lows + watch.widths(lows, sites) - narrowest)
-    high += sites * narrowest  # who has not told of an item has it in a band of that width
+    np.add.at(low, places, np.concatenate(lows))
+    np.add.at(high, places, np.concatenate(more))
+    high += _untold(watch, held.values(), len(held))
     chosen = np.flatnonzero(high >= watch.threshold)
     names = _names(held.values(), set(unique[chosen].tolist()))
     rank = {key: place for place, key in enumerate(in_order(names.values()))}
@@ -87,6 +88,19 @@ def items_of(watch: Items, held: Mapping[str, Held]) -> tuple[ItemCount, ...]:
         )
         for key, least, most in found
     )  # fmt: skip
+
+
+def _untold(watch: Items, held: Iterable[Held], sites: int) -> int:
+    """The most that an item may have of which nobody has told: each has it in the band from 0."""
+    return sum(watch.narrowest(part.sites or sites) for part in held)
+
+
+def leaves_room(watch: Items, held: Iterable[Held], sites: int) -> bool:
+    """Whether what nobody has told of is below the threshold for certain.
+
+    With bands for this number of sites it is. Bands that were made for fewer are wider, and too many of them are not.
+    """
+    return _untold(watch, held, sites) < watch.threshold
 
 
 def _names(held: Iterable[Held], wanted: set[int]) -> dict[int, Key]:

@@ -32,15 +32,26 @@ class Told:
 
 
 class Held:
-    """The bands of a site by the numbers of their items; a band that begins at 0 is a free number."""
+    """The bands of a site by the numbers of their items; a band that begins at 0 is a free number.
+
+    `sites` is the number of sites that their widths are made for; 0 as long as nothing was told.
+    """
 
     def __init__(self) -> None:
+        self.sites = 0
         self._clear()
 
     def _clear(self) -> None:
         self.hashes = np.zeros(0, dtype=np.uint64)
         self.lows = np.zeros(0, dtype=np.int64)
         self.names: list[Key] = []
+
+    def copy(self) -> Held:
+        """The same, to be changed apart from this one."""
+        twin = Held()
+        twin.sites = self.sites
+        twin.hashes, twin.lows, twin.names = self.hashes.copy(), self.lows.copy(), self.names.copy()
+        return twin
 
     def read(self, bands: BandList) -> Told:
         """Raise a `BytesError`, before anything is changed, for a list that no site of ours writes."""
@@ -76,6 +87,8 @@ class Held:
             self.lows = np.concatenate([self.lows, np.zeros(more, dtype=np.int64)])
             self.names += [b""] * more
         self.lows[told.numbers] = told.lows
+        for place in told.numbers[told.lows == 0].tolist():
+            self.names[place] = b""  # its number is free, and what it was called is not kept
         places = told.numbers[told.fresh]
         self.hashes[places] = told.hashes
         for place, name in zip(places.tolist(), told.names, strict=True):

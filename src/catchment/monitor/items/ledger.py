@@ -18,8 +18,9 @@ from catchment.sketch.codec import Reader, Writer, open_envelope, seal_envelope
 __all__ = ["ItemsLedger", "ItemsPeer"]
 
 _FAMILY = 28
-LONGEST_LOG = 64
-"""So many lists of a site are made durable one by one before all of its bands are again."""
+LONGEST_LOG = 1024
+"""So many lists of a site are made durable one by one, if they are small, before all of its bands are again: each is a
+file. What mostly ends a log is that it has grown as long as all of the bands."""
 
 
 @dataclass(slots=True)
@@ -27,9 +28,10 @@ class ItemsPeer:
     """What the coordinator knows of a site in one watch of items, and what it wants it to know."""
 
     held: Held = field(default_factory=Held)
+    coming: Held | None = None  # what is held, with the parts so far of a list that is not complete
     incarnation: int = 0
     seq: int = 0
-    stored: tuple[int, int] = (0, 0)  # life and number of the last list
+    stored: tuple[int, int] = (0, 0)  # life and number of the last list, or of the last part of one
     cut: tuple[int, int] = (0, 0)
     current: bool = False  # its newest report was about the bands that are held
     heard: bool = False  # it was current once in this life of the coordinator
@@ -47,11 +49,19 @@ class ItemsPeer:
 
 
 class ItemsLedger:
-    """Made for one watch and one number of sites: bands for others mean something else, and are not read."""
+    """Made for one watch: bands for others mean something else, and are not read.
 
-    def __init__(self, watch: Items, sites: int) -> None:
+    Each blob says for how many sites its bands are: those of sites that have left stay what they were when the number
+    changes.
+    """
+
+    def __init__(self, watch: Items) -> None:
         self._number = watch.number
-        self._mark = watch.fingerprint.to_bytes(4, "little") + sites.to_bytes(4, "little")
+        self._fingerprint = watch.fingerprint.to_bytes(4, "little")
+
+    def _sealed(self, peer: ItemsPeer, writer: Writer) -> bytes:
+        mark = self._fingerprint + peer.held.sites.to_bytes(4, "little")
+        return seal_envelope(_FAMILY, mark, writer.getvalue())
 
     def _whole_name(self, site: str) -> str:
         return f"{self._number}.items.{site}"
@@ -69,7 +79,7 @@ class ItemsLedger:
         writer.raw(blob)
         writer.integers(numbers)
         writer.integers(lows)
-        sealed = seal_envelope(_FAMILY, self._mark, writer.getvalue())
+        sealed = self._sealed(peer, writer)
         peer.whole_bytes, peer.log_bytes, peer.log = len(sealed), 0, 0
         return Persist(self._whole_name(site), sealed)
 
@@ -83,7 +93,7 @@ class ItemsLedger:
             return self.whole(site, peer)
         writer = self._headed(peer)
         writer.raw(bands.to_bytes())
-        sealed = seal_envelope(_FAMILY, self._mark, writer.getvalue())
+        sealed = self._sealed(peer, writer)
         name = self._entry_name(site, peer.log)
         peer.log_bytes += len(sealed)
         peer.log += 1
@@ -98,10 +108,11 @@ class ItemsLedger:
     def read(self, site: str, peer: ItemsPeer, blobs: dict[str, bytes]) -> None:
         """Put into a new peer what is durable of its site, if anything is."""
         blob = blobs.get(self._whole_name(site), b"")
-        reader = self._opened(blob) if blob else None
-        if reader is None:
+        opened = self._opened(blob) if blob else None
+        if opened is None:
             return
-        self._read_head(peer, reader)
+        peer.held.sites, reader = opened
+        self._set_head(peer, reader.numbers("QQQqB"))
         size, count, length = reader.numbers("III")
         names = Names.from_bytes(reader.raw(length)).keys() if length else ()
         numbers = reader.integers(count, np.int64, low=0, high=max(size - 1, 0))
@@ -118,10 +129,10 @@ class ItemsLedger:
 
     def _read_change(self, peer: ItemsPeer, blob: bytes) -> bool:
         """Take an entry in, if it builds upon what is there."""
-        reader = self._opened(blob)
-        if reader is None:
+        opened = self._opened(blob)
+        if opened is None or opened[0] != peer.held.sites:
             return False
-        before = peer.stored
+        before, reader = peer.stored, opened[1]
         head = reader.numbers("QQQqB")
         if (head[0], head[1] - 1) != before:
             return False
@@ -129,12 +140,13 @@ class ItemsLedger:
         self._set_head(peer, head)
         return True
 
-    def _opened(self, blob: bytes) -> Reader | None:
+    def _opened(self, blob: bytes) -> tuple[int, Reader] | None:
+        """For how many sites, and the rest; None if it is about something else."""
         family, mark, reader = open_envelope(blob)
-        return reader if family == _FAMILY and bytes(mark.raw(mark.left)) == self._mark else None
-
-    def _read_head(self, peer: ItemsPeer, reader: Reader) -> None:
-        self._set_head(peer, reader.numbers("QQQqB"))
+        found = bytes(mark.raw(mark.left))
+        if family != _FAMILY or found[:4] != self._fingerprint or len(found) != 8:
+            return None
+        return int.from_bytes(found[4:], "little"), reader
 
     @staticmethod
     def _set_head(peer: ItemsPeer, head: tuple[int, ...]) -> None:

@@ -5,7 +5,7 @@
 
 A report is a register: the bands that it brings are said again until they are stored, and only then are there others.
 Bands are told one by one, each as it is now (never as a change of the one before), or all of them anew: after a
-restart at either side the two agree on nothing, and a whole list is told.
+restart at either side the two agree on nothing, and a whole list is told. A list that is long is told in parts.
 """
 
 from __future__ import annotations
@@ -25,11 +25,15 @@ class BandList(Message):
 
     A name is said once: from then on the item is known by a number. A number that is not in use is that of a new item,
     and `names` has the new items in the order of their numbers. A band that begins at 0 is no band: its number is free.
+
+    A long list is told in parts, one after the other, each a list of its own with its own number; what they say
+    together is true of the cut of the last.
     """
 
     whole: int = wire(1, UINT, "1: all bands of the site. 0: those that have changed since the list before it.")
     lows: bytes = wire(2, BYTES, "Numbers of items and where their bands begin, plus one, packed.")
     names: Names | None = part(3, Names, "The names of the new items.")  # noqa: RUF009
+    more: int = wire(4, UINT, "1: it is a part, and the next list goes on with it; nothing follows from it yet.")
 
 
 @dataclass(frozen=True, slots=True)

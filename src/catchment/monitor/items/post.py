@@ -5,11 +5,13 @@ new       begins                               new       a report, until an orde
 any       an order for another number of sites telling   a whole list of bands
 quiet     a batch, all counts in their bands   quiet     nothing
 quiet     a batch, some count outside          telling   a list of the bands that are new
+quiet     time alone, some count outside       quiet     nothing; its position and time stay where all fitted
+quiet     a heartbeat is due, some outside     telling   a list of the bands that are new
 telling   a batch                              telling   nothing; its position stays where the list was true
-telling   an order: the list is stored         quiet     nothing, or the next list
+telling   an order: the list is stored         quiet     nothing, or the next part of it, or the next list
 any       an order: an older list is stored    telling   a whole list
 any       an order of a new life               same      a report
-telling   nothing acknowledged in time         same      its newest report again
+telling   nothing acknowledged in time         same      its newest report again, and waits twice as long
 quiet     a heartbeat is due                   same      a report: all in their bands up to here
 """
 
@@ -23,6 +25,7 @@ from catchment.monitor.items.messages import BandList, ItemsOrder, ItemsReport
 from catchment.monitor.items.table import ItemTable
 from catchment.monitor.items.watch import MOST_SITES, Items
 from catchment.monitor.machine import COORDINATOR, Action, Purpose, Send
+from catchment.monitor.patience import Patience
 from catchment.monitor.traffic import Traffic
 from catchment.monitor.wire import Message, write_frame
 
@@ -40,6 +43,7 @@ class _Owner(Protocol):
     time: int
     heartbeat: int
     resend: int
+    part_bytes: int
 
 
 class ItemsPost:
@@ -47,7 +51,7 @@ class ItemsPost:
 
     def __init__(self, site: _Owner, watch: Items, table: ItemTable) -> None:
         self._site, self._watch = site, watch
-        self._bands = Bands(watch, table)
+        self._bands = Bands(watch, table, site.part_bytes)
         self._number = 0  # of the last list in this life
         self._pending: BandList | None = None  # the last list, as long as it is not stored
         self._cut = (0, 0)
@@ -56,6 +60,7 @@ class ItemsPost:
         self._left = False
         self._speak = True
         self._said = _LONG_AGO
+        self._patience = Patience(site.resend, site.heartbeat)
 
     # -- what comes in ----------------------------------------------------------------------------------------
 
@@ -68,6 +73,7 @@ class ItemsPost:
             return
         mine = order.incarnation == self._site.incarnation
         stored = order.stored if mine else 0
+        self._patience.regain()
         self._speak = self._speak or order.epoch != self._epoch
         self._epoch, self._order = order.epoch, order.seq
         if mine:
@@ -77,6 +83,9 @@ class ItemsPost:
             self._tell(self._bands.whole(order.sites))
         elif stored == self._number:
             self._pending = None
+            if self._bands.unfinished:
+                self._pending, self._speak = self._bands.rest(), True  # of the same list, so of the same cut
+                self._number += 1
         elif pending is None or not (pending.whole or stored == self._number - 1):
             self._tell(self._bands.whole(order.sites))
 
@@ -97,13 +106,17 @@ class ItemsPost:
     def look(self, now: int) -> None:
         if not self._bands.sites:
             return
-        if not self._bands.fit and self._pending is None:
-            self._tell(self._bands.changes())
-        elif self._bands.fit:
+        if self._bands.fit:
             self._cut = self._site.position, self._site.time
+        elif self._pending is None:
+            # What only time has moved waits for the next events or the next heartbeat; the cut waits with it.
+            arrived = self._site.position != self._cut[0]
+            if arrived or now >= self._said + self._site.heartbeat:
+                self._tell(self._bands.changes())
 
     def _tell(self, bands: BandList) -> None:
         self._pending, self._speak = bands, True
+        self._patience.regain()
         self._number += 1
         self._cut = self._site.position, self._site.time
 
@@ -115,12 +128,14 @@ class ItemsPost:
     def due(self) -> int:
         if self._speak:
             return self._said
-        return self._said + (self._site.resend if self._urgent else self._site.heartbeat)
+        return self._said + (self._patience.wait if self._urgent else self._site.heartbeat)
 
     def word(self, now: int) -> list[Action]:
         if now < self.due:
             return []
         again = not self._speak and self._urgent
+        if again:
+            self._patience.lose()
         self._speak, self._said = False, now
         self._seq += 1
         named = not self._epoch or (self._pending is not None and self._pending.whole)

@@ -5,11 +5,12 @@ A site is in one of these states:
     state     event                                      next      does
     unheard   (a life begins)                            unheard   sends an order, until a report is current
     any       a report with a list that builds on mine   current   keeps it, durably, then acknowledges
+    any       a report with a part of such a list        behind    lays it beside what is held, and acknowledges
     any       a report about the list that is held       current   moves the site's cut
     any       a report about another list                behind    says which list is held: a whole one will come
     current   a farewell                                 left      keeps that; its bands stay, at their cut
-    any       silent longer than a lease                 missing   names it; its bands stay, at their cut
-    missing   a report                                   (by it)   goes on with it
+    any       its cut old for longer than a lease        missing   names it; its bands stay, at their cut
+    missing   a report that shows a new cut              (by it)   goes on with it
 
 There are no rounds: a band is true of its site alone, and the bands of all sites add up, whatever each of them is
 doing. So a bad network makes the cut old at the sites that it has cut off, and nowhere else.
@@ -21,10 +22,10 @@ from dataclasses import replace
 from typing import Protocol
 
 from catchment.errors import DamagedBytesError, ParameterError
-from catchment.monitor.items.claim import ItemsClaim, items_of
-from catchment.monitor.items.held import Told
+from catchment.monitor.items.claim import ItemsClaim, items_of, leaves_room
+from catchment.monitor.items.held import Held, Told
 from catchment.monitor.items.ledger import ItemsLedger, ItemsPeer
-from catchment.monitor.items.messages import ItemsOrder, ItemsReport
+from catchment.monitor.items.messages import BandList, ItemsOrder, ItemsReport
 from catchment.monitor.items.watch import MOST_SITES, Items
 from catchment.monitor.machine import Action, Purpose, Send
 from catchment.monitor.states import COLLECTING, HOLDING
@@ -55,9 +56,15 @@ class ItemsQuery:
             raise ParameterError(f"{len(sites)} sites", f"give from 1 to {MOST_SITES}")
         self._owner, self._watch = owner, watch
         self._peers = {site: ItemsPeer() for site in sites}
-        self._ledger = ItemsLedger(watch, len(sites))
+        self._ledger = ItemsLedger(watch)
         for site, peer in self._peers.items():
             self._ledger.read(site, peer, blobs)
+        gone = [peer.held for peer in self._peers.values() if peer.left]
+        if not leaves_room(watch, [*gone, *[Held()] * (len(sites) - len(gone))], len(sites)):
+            raise ParameterError(
+                f"{len(gone)} sites that have left, with bands made for fewer sites than {len(sites)}",
+                "leave the oldest of them out, or give the watch another number, to begin anew",
+            )
         self._begun = False
         self._claim: ItemsClaim | None = None
 
@@ -79,18 +86,23 @@ class ItemsQuery:
         told = self._read(site, peer, report)
         if report.incarnation != peer.incarnation:
             peer.left = peer.left and bool(report.leaving)
-        peer.incarnation, peer.seq, peer.seen, peer.alive = report.incarnation, report.seq, now, True
-        if told is not None:
-            peer.held.take(told)
+        peer.incarnation, peer.seq = report.incarnation, report.seq
+        in_parts = False
+        if told is not None and report.bands is not None:
+            in_parts = self._take(peer, told, report.bands, report.sites)
             peer.stored = report.incarnation, report.number
-        peer.current = report.sites == len(self._peers) and (report.incarnation, report.number) == peer.stored
+        current = report.sites == len(self._peers) and (report.incarnation, report.number) == peer.stored
+        peer.current = current and peer.coming is None
         actions: list[Action] = []
         if peer.current:
+            # A list that is safe here and is told all the same: it does not hear us, and may have gone on since.
+            if told is not None or report.bands is None or peer.cut != (report.position, report.time):
+                peer.seen, peer.alive = now, True
             peer.cut = report.position, report.time
             peer.heard = True
             farewell = bool(report.leaving) and not peer.left
             peer.left = peer.left or farewell
-            if farewell:
+            if farewell or in_parts:
                 actions.append(self._ledger.whole(site, peer))
             elif told is not None and report.bands is not None:
                 actions.append(self._ledger.change(site, peer, report.bands))
@@ -104,13 +116,34 @@ class ItemsQuery:
         bands = report.bands
         if bands is None or report.sites != len(self._peers):
             return None
+        if max(bands.whole, bands.more) > 1:
+            raise DamagedBytesError(f"a list of {site!r} that is neither all nor a change")
         if bands.whole and report.watch != self._watch.fingerprint:
             raise DamagedBytesError(f"a list of {site!r} that does not say what it is of")
         if (report.incarnation, report.number) <= peer.stored:
             return None
         if not bands.whole and (report.incarnation, report.number - 1) != peer.stored:
             return None
-        return peer.held.read(bands)
+        return _base(peer, bands).read(bands)
+
+    @staticmethod
+    def _take(peer: ItemsPeer, told: Told, bands: BandList, sites: int) -> bool:
+        """Take a list in; whether it was the last part of one. What is held stays as it is until then."""
+        if not bands.more and (bands.whole or peer.coming is None):
+            peer.coming = None
+            peer.held.take(told)
+            peer.held.sites = sites
+            return False
+        if bands.whole:
+            peer.coming = Held()
+            peer.coming.sites = sites
+        elif peer.coming is None:
+            peer.coming = peer.held.copy()
+        peer.coming.take(told)
+        if bands.more:
+            return False
+        peer.held, peer.coming = peer.coming, None
+        return True
 
     # -- questions --------------------------------------------------------------------------------------------
 
@@ -121,7 +154,9 @@ class ItemsQuery:
     def claimed(self) -> ItemsClaim | None:
         there = [peer for peer in self._peers.values() if peer.alive and not peer.left]
         self._begun = self._begun or all(peer.heard for peer in there)
-        if not self._begun:
+        if not self._begun or not leaves_room(
+            self._watch, [peer.held for peer in self._peers.values()], len(self._peers)
+        ):
             return None
         if self._claim is None:
             self._claim = ItemsClaim(
@@ -175,3 +210,8 @@ class ItemsQuery:
         )  # fmt: skip
         self._owner.traffic.add(purpose, len(frame))
         return Send(site, frame, purpose)
+
+
+def _base(peer: ItemsPeer, bands: BandList) -> Held:
+    """What a list builds upon."""
+    return peer.held if peer.coming is None or bands.whole else peer.coming

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from catchment.errors import InputError
 from catchment.monitor.top_k.counts import Batch
 from catchment.monitor.top_k.exact_counts import ExactCounts
-from catchment.monitor.top_k.items import values_of
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import KeyBatch
 
@@ -74,9 +73,9 @@ class ItemTable(ExactCounts):
         found: I64 = np.where(places >= 0, self._counts[np.maximum(places, 0)], 0)
         return found
 
-    def names_of(self, hashes: U64) -> list[Any]:
-        """The items with these hashes, which are all here, as Python values."""
-        return values_of(self._keys().take(self._find(hashes)))
+    def keys_of(self, hashes: U64) -> KeyBatch:
+        """The items with these hashes, which are all here."""
+        return self._items.take(self._find(hashes))
 
     def above(self, count: int) -> U64:
         """The items with more than that."""

@@ -14,7 +14,8 @@ H - L <= a (T + L). The set is all items with H >= T. So every item with C >= T 
 C >= L >= T (1 - a)/(1 + a) > (1 - theta) T. For L >= T the bounds are within theta of L. All of this is certain: counts
 at sites are exact (of items whose 64-bit hashes differ). What a site has not told of has the band [0, a T / k].
 
-Where a T / k < 1 every change is told, as in a forwarding of all events, and the set is exact.
+Where a T / k < 1 every change of a count below 1/a = 2/theta at a site is told, as in a forwarding of all events;
+larger counts have bands still. So a set is exact where T <= 2/theta as well, and else only with `rule="centralise"`.
 
 **Where a band is put.** Counts of the whole history only grow, so `low` is the count itself. In a window they fall as
 well, and the count is put in the middle of its new band.
@@ -23,14 +24,14 @@ well, and the count is put in the middle of its new band.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import ParameterError
+from catchment.monitor.fingerprint import fingerprint_of
 from catchment.sketch.checks import check_choice, check_fraction, check_whole
 from catchment.window.clock import TIME_LIMIT
 
@@ -93,7 +94,7 @@ class Items:
     @property
     def fingerprint(self) -> int:
         """A number, never 0, that two different watches hardly share."""
-        return 1 | crc32(repr((type(self).__name__, [getattr(self, field.name) for field in fields(self)])).encode())
+        return fingerprint_of(self)
 
     @property
     def table_key(self) -> Any:

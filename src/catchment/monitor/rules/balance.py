@@ -20,7 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.monitor.regions import Region
-from catchment.monitor.rules.base import Ask, Collect, Decision, Guard, Hold, Keep, SiteView, Steersman, Terms
+from catchment.monitor.rules.base import (
+    Ask,
+    Collect,
+    Decision,
+    Guard,
+    Hold,
+    Keep,
+    SiteView,
+    Steersman,
+    Terms,
+    check_terms,
+)
 from catchment.monitor.vectors import Drift
 from catchment.monitor.zones.thresholds import Band
 
@@ -45,6 +56,7 @@ class BalanceGuard(Guard):
         return tuple(self._region.point(self.drift, self._sites).tolist())
 
     def hold(self, terms: Terms) -> bool:
+        check_terms(terms, slack=self._region.size)
         self._slack = np.array(terms.slack) if terms.slack else np.zeros(self._region.size)
         return False
 
@@ -61,6 +73,9 @@ class BalanceSteersman(Steersman):
         self._region, self._sites = region, sites
         self.statistic_size = region.size
         self._next = 0
+
+    def fits(self, statistic: tuple[float, ...], level: int) -> bool:
+        return super().fits(statistic, level) and bool(statistic or not level)  # who is outside says where
 
     def zone(self) -> bytes:
         return self._sites.to_bytes(4, "little") + self._region.to_bytes()

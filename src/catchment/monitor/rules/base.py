@@ -9,7 +9,6 @@ bounds at the cut that the sites have reported (`proven`); nothing else makes a 
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,9 +19,12 @@ from numpy.typing import NDArray
 from catchment.errors import DamagedBytesError
 from catchment.monitor.vectors import Drift
 
-__all__ = ["Ask", "Collect", "Decision", "Guard", "Hold", "Keep", "SiteView", "Steersman", "Terms"]
+__all__ = ["Ask", "Collect", "Decision", "Guard", "Hold", "Keep", "SiteView", "Steersman", "Terms", "check_terms"]
 
 I64 = NDArray[np.int64]
+
+LARGEST_NUMBER = 1e100
+"""Terms and statistics stay below this, so that no sum of their squares is infinite."""
 
 
 @dataclass(slots=True)
@@ -99,7 +101,10 @@ class Guard(ABC):
 
     @abstractmethod
     def hold(self, terms: Terms) -> bool:
-        """New terms, counted from the statistic that was given last or from the flush; whether to say so at once."""
+        """New terms, counted from the statistic that was given last or from the flush; whether to say so at once.
+
+        Raise a `BytesError`, and change nothing, for terms that no coordinator of ours gives (`check_terms`).
+        """
 
     @abstractmethod
     def look(self) -> int:
@@ -116,6 +121,14 @@ class Guard(ABC):
     def restart(self, share: float) -> None:
         """Another round with the same zone, of whose slack this share is the sites'; it begins at a flush."""
         raise DamagedBytesError("a zone that cannot be kept for another round")
+
+
+def check_terms(terms: Terms, *, slack: int = 0) -> None:
+    """Refuse a quantum that is no size, and a slack that is not nothing or a vector of so many numbers."""
+    if not 0 <= terms.quantum < LARGEST_NUMBER:
+        raise DamagedBytesError(f"a quantum of {terms.quantum}")
+    if len(terms.slack) not in (0, slack) or not all(abs(one) < LARGEST_NUMBER for one in terms.slack):
+        raise DamagedBytesError(f"a slack of {len(terms.slack)} numbers where {slack} are needed, or one too large")
 
 
 class Steersman(ABC):
@@ -136,9 +149,13 @@ class Steersman(ABC):
     share: float = 1.0
     """The part of the zone's slack that is the sites'; less than all of it in a round that keeps an old zone."""
 
-    def fits(self, statistic: tuple[float, ...]) -> bool:
-        """Whether this can be a statistic of this rule."""
-        return len(statistic) == self.statistic_size and all(one == -math.inf or abs(one) < 1e300 for one in statistic)
+    def fits(self, statistic: tuple[float, ...], level: int) -> bool:
+        """Whether a site with this rule may report this; often there is no statistic."""
+        return not statistic or (len(statistic) == self.statistic_size and all(map(self._may_be, statistic)))
+
+    def _may_be(self, number: float) -> bool:
+        """Whether a statistic may be this number."""
+        return abs(number) < LARGEST_NUMBER
 
     @abstractmethod
     def zone(self) -> bytes:

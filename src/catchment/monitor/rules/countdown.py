@@ -23,7 +23,18 @@ from numpy.typing import NDArray
 
 from catchment.errors import DamagedBytesError
 from catchment.monitor.planner import STEP_BYTES
-from catchment.monitor.rules.base import Ask, Collect, Decision, Guard, Hold, Keep, SiteView, Steersman, Terms
+from catchment.monitor.rules.base import (
+    Ask,
+    Collect,
+    Decision,
+    Guard,
+    Hold,
+    Keep,
+    SiteView,
+    Steersman,
+    Terms,
+    check_terms,
+)
 from catchment.monitor.safe import Zone
 from catchment.monitor.vectors import Drift, Shift
 from catchment.monitor.zones.thresholds import Band
@@ -69,6 +80,7 @@ class CountdownGuard(Guard):
         return (self._start,)
 
     def hold(self, terms: Terms) -> bool:
+        check_terms(terms)
         self._quantum = terms.quantum
         return False
 
@@ -133,6 +145,9 @@ class CountdownSteersman(Steersman):
         again.share, again._balance, again._whole = share, self._sites * balances[share], self._sites * left
         return again
 
+    def _may_be(self, number: float) -> bool:
+        return number == -math.inf or super()._may_be(number)  # a zone that does not hold any more says so
+
     def zone(self) -> bytes:
         return self._sites.to_bytes(4, "little") + bytes([self._rises]) + self._zone.to_bytes()
 
@@ -140,7 +155,7 @@ class CountdownSteersman(Steersman):
         return self._hold(sites, self._whole)
 
     def _hold(self, sites: Mapping[str, SiteView], left: float) -> Hold:
-        quantum = left / (2 * self._sites)
+        quantum = max(left / (2 * self._sites), 0.0)
         return Hold({site: Terms(quantum=quantum) for site in sites})
 
     def decide(self, sites: Mapping[str, SiteView]) -> Decision:

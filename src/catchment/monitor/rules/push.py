@@ -2,9 +2,9 @@
 
 Every zone here has slope at most 1, so ζ(X) >= ζ(0) - |X|: the cheap safe function of EDBT 2019, which needs one
 number. Of X only the rows with the longest drifts count, as many as a quorum's sums have (`Zone.counted`). A site keeps
-k |X_j| within a budget b <= ζ(0), and then every site's ζ is positive. A flush moves everyone's
-vector; the coordinator works out the new ζ(0), gives smaller budgets if it is below those that are out, and larger ones
-when they have become much too small. The claim is proven only while no budget that may be in use is above ζ(0).
+k |X_j| within a budget b <= ζ(0), and then every site's ζ is positive. A flush moves everyone's vector; the coordinator
+works out the new ζ(0), gives much smaller budgets if it is below those that are out, none after a few times, and larger
+ones when they have become much too small. The claim is proven only while no budget that may be in use is above ζ(0).
 
 A flush need not be all of the drift. What is left counts against the budget as before, and any vector may be taken out
 of it: the keys with the largest weights are, as few as bring it down to half of the budget. In skewed streams that is a
@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.monitor.rules.base import Collect, Decision, Guard, Hold, Keep, SiteView, Steersman, Terms
+from catchment.monitor.rules.base import Collect, Decision, Guard, Hold, Keep, SiteView, Steersman, Terms, check_terms
 from catchment.monitor.safe import Zone
 from catchment.monitor.vectors import Drift
 from catchment.monitor.zones.thresholds import Band
@@ -32,11 +32,16 @@ __all__ = ["PushGuard", "PushSteersman"]
 
 I64 = NDArray[np.int64]
 
-NEWS_BYTES = 100
-"""Budgets are raised when small ones have cost so much more for each site; to tell one takes some 40."""
+NEWS_BYTES = 200
+"""Budgets are raised when small ones have cost so much more for each site; to tell one takes some 20, and less of them
+40: a tenth of what everything costs may be spent on news, and not more."""
 LEFT = 0.5
 """A flush may leave drift of so much of the budget at the site: mostly keys that came once or twice, which are many and
 hardly lengthen it."""
+FALLEN = 0.5
+"""Where the slack has fallen, the new budgets are so much of it, so that the next news come when it has halved."""
+MOST_FALLS = 2
+"""After so many of these in one round there are no budgets any more: all is told, and a further fall costs nothing."""
 GROWN = 2.0
 UNCHANGED = 8
 SETTLED_BYTES, SETTLED_CELLS = 3_000, 4
@@ -58,17 +63,20 @@ class PushGuard(Guard):
         return ()
 
     def hold(self, terms: Terms) -> bool:
+        check_terms(terms)
         smaller = terms.quantum < self._budget
         self._budget = terms.quantum
         return smaller  # nothing can be claimed before all have it
 
     def must_flush(self) -> bool:
-        return (self._rises and self.drift.fell) or self._sites * self.drift.reach(self._counted) > self._budget
+        # With a zone for what only rises, a site that has had a fall has no budget.
+        budget = 0.0 if self._rises and self.drift.fell else self._budget
+        return self._sites * self.drift.reach(self._counted) > budget
 
     def part(self) -> bytes:
         return (
             self.drift.taken_part(LEFT * self._budget / self._sites, self._counted)
-            if self._counted and self._budget
+            if self._counted and self._budget and not (self._rises and self.drift.fell)
             else b""
         )
 
@@ -102,7 +110,7 @@ class PushSteersman(Steersman):
         self._around, self._sites, self._budgets, self._settles = around, sites, budgets, settles
         self._given: dict[str, dict[int, float]] = {}
         self._now = self._lost = 0.0
-        self._spent = 0
+        self._spent = self._falls = self._since_fall = 0
         self._rises = rises
         self.flushed(total, 0, grows=grows)
         self._first = self._room
@@ -115,6 +123,7 @@ class PushSteersman(Steersman):
         self.value, band, zone = self._around(total, grows)
         self.low, self.high = band.low, band.high
         self._room, self._counted, self._grows = zone.at_zero, zone.counted, grows
+        self._since_fall += 0 if grows else size
         # With the whole room it would have been so much less often.
         self._lost += size * max(1 - self._now / self._room, 0.0) if self._room else 0.0
 
@@ -124,10 +133,10 @@ class PushSteersman(Steersman):
     def open(self, sites: Mapping[str, SiteView]) -> Decision:
         return self._hold(sites)
 
-    def _hold(self, sites: Mapping[str, SiteView]) -> Hold:
+    def _hold(self, sites: Mapping[str, SiteView], share: float = 0.98) -> Hold:
         # A little less than there is, so that the next small change does not ask for smaller ones at once.
         # With less than one for each site everything is told anyway, and of 0 nobody need be told that it is less.
-        room = 0.98 * self._room
+        room = share * self._room
         self._now = room if self._budgets and room >= self._sites else 0.0
         self._lost = 0.0
         for site, view in sites.items():
@@ -153,12 +162,15 @@ class PushSteersman(Steersman):
             return Collect(tuple(sites))
         if not self._budgets:
             return Keep()
-        if self._rises and not self._grows:
-            return Collect(tuple(sites))  # the zone is another one now
+        if self._rises and not self._grows and self._since_fall > self._settled / 2:
+            return Collect(tuple(sites))  # the zone is another one now: till then, who has had a fall tells everything
         grown = not self._first / GROWN <= self._room <= self._first * GROWN
         if self._settles and self._spent > (self._settled if grown else UNCHANGED * self._settled):
             return Collect(tuple(sites))
-        if self._now > self._room or self._lost > NEWS_BYTES * self._sites:
+        if self._now > self._room:
+            self._falls += 1
+            return self._hold(sites, FALLEN if self._falls <= MOST_FALLS else 0.0)
+        if self._lost > NEWS_BYTES * self._sites * 4**self._falls:  # what went up and down may do so again
             return self._hold(sites)
         return Keep()
 

@@ -15,7 +15,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.monitor.rules.base import Decision, Guard, Hold, Keep, SiteView, Steersman, Terms
+from catchment.monitor.rules.base import Decision, Guard, Hold, Keep, SiteView, Steersman, Terms, check_terms
 from catchment.monitor.vectors import Drift, row_norms
 from catchment.monitor.zones.thresholds import Band, must_flush
 
@@ -38,6 +38,7 @@ class RelativeGuard(Guard):
         return ()
 
     def hold(self, terms: Terms) -> bool:
+        check_terms(terms)
         self._share = terms.quantum
         return False
 

@@ -22,7 +22,8 @@ I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 
 COUNT_LIMIT = 1 << 50
-"""No site's total of weights reaches this, so that the sums over thousands of sites fit in 64 bits."""
+"""No site's total of weights reaches this, so that the sums over thousands of sites fit in 64 bits; that of its window,
+where counts are exact and in one."""
 
 _NO_KIND = 255
 _NAMES = {INTEGER: "integers", TEXT: "text", BINARY: "bytes"}
@@ -64,6 +65,9 @@ class LocalCounts(ABC):
         The length of the window in ticks, any integer unit; None for the whole history.
     """
 
+    _weighs_itself = False
+    """Whether `_take` keeps the total weight, which may fall as time goes on."""
+
     def __init__(self, window: int | None) -> None:
         self.window = window
         self.kind: int | None = None
@@ -89,7 +93,8 @@ class LocalCounts(ABC):
         if len(batch.keys):
             self.kind = batch.keys.kind
         self.position += len(batch.keys)
-        self._mass += len(batch.keys) if batch.weights is None else int(batch.weights.sum())
+        if not self._weighs_itself:
+            self._mass += len(batch.keys) if batch.weights is None else int(batch.weights.sum())
         self._newest = batch.time
 
     def _checked(self, keys: Any, at: Any, weights: Any, until: int | None) -> Batch:

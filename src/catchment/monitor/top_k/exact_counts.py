@@ -9,13 +9,13 @@ from catchment.errors import DamagedBytesError
 from catchment.kernel.slots import claim_slots
 from catchment.kernel.space_saving import build_table, find_slots
 from catchment.monitor.top_k.counts import COUNT_LIMIT, Batch, Counted, LocalCounts
-from catchment.monitor.top_k.items import NO_ITEMS, read_items, write_items
+from catchment.monitor.top_k.items import read_items, write_items
+from catchment.monitor.top_k.key_store import KeyStore
 from catchment.sketch.checks import check_whole
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import KeyBatch
 from catchment.window.clock import TIME_LIMIT
 from catchment.window.events import runs_of
-from catchment.window.listed_events import joined
 
 __all__ = ["ExactCounts"]
 
@@ -47,6 +47,7 @@ class ExactCounts(LocalCounts):
 
     def __init__(self, window: int | None = None) -> None:
         super().__init__(None if window is None else check_whole("window", window, 1, TIME_LIMIT))
+        self._weighs_itself = window is not None
         self._clear(_FIRST_ROOM)
 
     def _clear(self, room: int) -> None:
@@ -54,7 +55,7 @@ class ExactCounts(LocalCounts):
         self._hashes = np.zeros(room, dtype=np.uint64)
         self._counts = np.zeros(room, dtype=np.int64)
         self._table = np.full(1 << (2 * room - 1).bit_length(), -1, dtype=np.int32)
-        self._items: list[KeyBatch] = []
+        self._items = KeyStore()
         self._keep(*(np.zeros(0, dtype=np.int64) for _ in range(3)))
 
     def _keep(self, times: I64, slots: I64, weights: I64) -> None:
@@ -79,6 +80,7 @@ class ExactCounts(LocalCounts):
         else:
             times, slots, weights = _summed(at, slots, weights, self._used)
             np.add.at(self._counts, slots, weights)
+            self._mass += int(weights.sum())
             self._append(times, slots, weights)
 
     def _in_window(self, batch: Batch) -> I64 | None:
@@ -100,7 +102,7 @@ class ExactCounts(LocalCounts):
             part = slots[done : done + len(block)]
             used = int(claim_slots(self._table, self._hashes, self._used, hashes, part, origin))
             if used > self._used:
-                self._items.append(block.take(origin[: used - self._used]))
+                self._items.add(block.take(origin[: used - self._used]))
             self._used = used
             done += len(block)
         return slots
@@ -150,6 +152,7 @@ class ExactCounts(LocalCounts):
             return
         gone = slice(self._first, first)
         np.subtract.at(self._counts, self._slots[gone], self._weights[gone])
+        self._mass -= int(self._weights[gone].sum())
         self._first = first
         if self._used > _FIRST_ROOM and 2 * np.count_nonzero(self._counts[: self._used]) < self._used:
             self._compact()
@@ -159,7 +162,7 @@ class ExactCounts(LocalCounts):
         live = np.flatnonzero(self._counts[: self._used])
         places = np.full(self._used, -1, dtype=np.int64)
         places[live] = np.arange(live.size)
-        keys, counts, hashes = self._keys().take(live), self._counts[live], self._hashes[live]
+        keys, counts, hashes = self._items.take(live), self._counts[live], self._hashes[live]
         log = slice(self._first, self._end)
         kept = self._times[log].copy(), places[self._slots[log]], self._weights[log].copy()
         self._clear(max(_FIRST_ROOM, 2 * live.size))
@@ -167,16 +170,14 @@ class ExactCounts(LocalCounts):
         self._keep(*kept)
 
     def _fill(self, keys: KeyBatch, hashes: U64, counts: I64) -> None:
-        self._items, self._used = [keys] if len(keys) else [], len(keys)
+        self._items, self._used = KeyStore(keys), len(keys)
         self._hashes[: self._used], self._counts[: self._used] = hashes, counts
         build_table(self._table, self._hashes, self._used)
 
     # -- what there is ----------------------------------------------------------------------------------------
 
     def _keys(self) -> KeyBatch:
-        if len(self._items) > 1:
-            self._items = [joined(self._items)]
-        return self._items[0] if self._items else NO_ITEMS
+        return self._items.all()
 
     def counted(self) -> Counted:
         counts = self._counts[: self._used]
@@ -228,6 +229,8 @@ class ExactCounts(LocalCounts):
         self._clear(max(_FIRST_ROOM, used))
         self._fill(keys, hashes, counts)
         self._keep(times, slots, weights)
+        if self._weighs_itself:
+            head["_mass"] = int(weights.sum())
         vars(self).update(head)
 
 

@@ -22,12 +22,14 @@ _SHOWN = 200
 class Batch:
     """Events: their keys (an Arrow array of texts, or int64s), their times in ticks, and the position after the last.
 
-    A position counts events, from the beginning of the source; lines that are no events do not count.
+    A position counts events, from the beginning of the source; lines that are no events do not count. A batch without
+    events may have a `time`: so far time has gone on, by the clock on the wall, while the source was silent.
     """
 
     keys: Any
     times: I64 | None
     position: int
+    time: int | None = None
 
     def __len__(self) -> int:
         return len(self.keys)

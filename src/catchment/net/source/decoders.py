@@ -5,7 +5,8 @@
 - JSON lines: a line is an object with at least the fields that are named; others do not matter.
 - WC98: records of 20 bytes, the web log of the World Cup 1998.
 
-Keys are texts or integers, as the settings say: "5" and 5 are different keys. Times are ticks, or ISO 8601.
+Keys are texts or integers, as the settings say: "5" and 5 are different keys. Times are ticks, or ISO 8601; a number of
+ticks beyond 2^60, such as nanoseconds since 1970, is no time that a window can count with, and its line is bad.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from catchment.kernel.wc98 import LOGGED, RECORD
 from catchment.net.source.base import BadLines
 from catchment.net.source.columns import integers, is_text, iso_ticks
 from catchment.net.source.lines import Lines, read_in_parts
+from catchment.window.clock import TIME_LIMIT
 
 __all__ = ["INTEGER", "ISO", "TEXT", "TICKS", "Csv", "Decoder", "Events", "Fields", "JsonLines", "WebLog"]
 
@@ -82,7 +84,9 @@ class Fields:
             column = texts[self.time]
             times, timed = _integers(column) if self.time_format == TICKS else iso_ticks(_texts(column)[0], self.tick)
             lines.report(bad, f"no {self.time}, or one that is no time", places[good & ~timed])
-            good = good & timed
+            near = (times >= -TIME_LIMIT) & (times <= TIME_LIMIT)
+            lines.report(bad, f"a {self.time} beyond 2^60 ticks: give a coarser unit", places[good & timed & ~near])
+            good = good & timed & near
             times = times if good.all() else times[good]
         if not good.all():
             keys = keys[good] if isinstance(keys, np.ndarray) else keys.filter(pa.array(good))

@@ -3,11 +3,16 @@
 A position counts events. To find it again without reading everything before it, the reader marks now and then at which
 byte so many events had been read: the newest mark at or before a position, and then the few events after it, lead there
 exactly. Without marks it reads from the beginning.
+
+With an `IdleClock` a reader whose source has been silent for a while gives batches without events that say how late it
+is, so that windows go on.
 """
 
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -19,7 +24,7 @@ from catchment.net.source.base import BadLines, Batch
 from catchment.net.source.decoders import Decoder
 from catchment.net.source.feeds import END, Feed
 
-__all__ = ["Reader"]
+__all__ = ["IdleClock", "Reader"]
 
 _LONGEST = 1 << 20
 _MARKS = 64
@@ -35,19 +40,57 @@ class _Mark:
     bad: int
 
 
+class IdleClock:
+    """The time of day in ticks, less a lag, for a source that has been silent for that lag; a new one each tick.
+
+    - `lag`, `tick`: in microseconds. What comes with a time that is older than the lag is late.
+    - `wall`: the time of day in seconds since 1970; `steady`: seconds that only measure how long.
+    """
+
+    def __init__(
+        self,
+        lag: int,
+        tick: int,
+        *,
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._lag, self._tick, self._wall, self._steady = lag, tick, wall, steady
+        self._since: float | None = None
+        self._told: int | None = None
+
+    def heard(self) -> None:
+        """Something came."""
+        self._since = None
+
+    def reached(self) -> int | None:
+        """Nothing came: the time that this shows, if it is a new one."""
+        now = self._steady()
+        if self._since is None:
+            self._since = now
+        if (now - self._since) * 1e6 < self._lag:
+            return None
+        shown = int(self._wall() * 1e6 - self._lag) // self._tick
+        if self._told is not None and shown <= self._told:
+            return None
+        self._told = shown
+        return shown
+
+
 class Reader:
     """A source out of a feed and a decoder; a `Source`.
 
     - `batch`: the most events of one batch.
+    - `idle`: lets time go on while nothing comes.
 
     A line may have up to a MiB; longer ones are bad and are passed over without being kept.
     """
 
-    def __init__(self, feed: Feed, decoder: Decoder, *, batch: int = 50_000) -> None:
+    def __init__(self, feed: Feed, decoder: Decoder, *, batch: int = 50_000, idle: IdleClock | None = None) -> None:
         if batch < 1:
             raise ParameterError(f"batch={batch}", "give 1 or more")
         self.bad = BadLines()
-        self._feed, self._decoder, self._most = feed, decoder, batch
+        self._feed, self._decoder, self._most, self._idle = feed, decoder, batch, idle
         self._marks: list[_Mark] = []
         self._rest = b""
         self._ended = self._stopped = self._too_long = self._begun = False
@@ -106,6 +149,8 @@ class Reader:
                     return None
                 if block:
                     self._decode(block)
+                if self._idle is not None and (reached := self._silence(self._idle, block)) is not None:
+                    return Batch((), None, self._position, reached)
                 continue
             keys, times = self._ready
             more = len(keys) > self._most
@@ -113,6 +158,13 @@ class Reader:
             keys, times = keys[: self._most], None if times is None else times[: self._most]
             self._position += len(keys)
             return Batch(keys, times, self._position)
+        return None
+
+    @staticmethod
+    def _silence(idle: IdleClock, block: bytes) -> int | None:
+        if not block:
+            return idle.reached()
+        idle.heard()
         return None
 
     # -- blocks -----------------------------------------------------------------------------------------------
