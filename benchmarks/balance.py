@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.balance_parts import partition, scheduling, shedding
 from catchment.app.report import Progress, Report
 
-COLUMNS = ("what", "how", "value", "beside")
+COLUMNS = ("what", "how", "value", "beside: the worst stream, or what the line says")
 Part = Callable[..., tuple[list[Any], dict[str, float], list[str]]]
 
 
@@ -26,7 +26,7 @@ PARTS: dict[str, Part] = {"DKG": _partition, "OSG": scheduling.figures, "LAS": s
 def run(*, quick: bool, progress: Progress) -> Report:
     rows: list[Any] = []
     figures: dict[str, float] = {}
-    notes = ["beside: of imbalances, the worst stream's; of others, what the line says."]
+    notes: list[str] = []
     for place, (name, part) in enumerate(PARTS.items()):
 
         def within(label: str, share: float, place: int = place, name: str = name) -> None:
