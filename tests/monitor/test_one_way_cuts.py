@@ -29,14 +29,14 @@ def _feed(_: Any, until: int = 20_000) -> Iterator[tuple[int, Any]]:
         yield at, Arrived(np.arange(20) % 7 + at // 1000, times=np.full(20, at))  # others come and go
 
 
-def _network(watch: Watch | Items) -> Network:
+def _network(watch: Watch | Items, feed: Any = _feed) -> Network:
     def coordinator(blobs: dict[str, bytes], life: int) -> Coordinator:
         return Coordinator((watch,), SITES, blobs=blobs, life=life, lease=LEASE, resend=100)
 
     def site(name: str, blobs: dict[str, bytes], life: int) -> Site:
         return Site(name, (watch,), blobs=blobs, life=life, heartbeat=HEARTBEAT, resend=100, keep=100)
 
-    nodes = [Node(COORDINATOR, coordinator), *(Node(name, partial(site, name), _feed) for name in SITES)]
+    nodes = [Node(COORDINATOR, coordinator), *(Node(name, partial(site, name), feed) for name in SITES)]
     return Network(nodes, seed=1, faults=Faults.quiet(), until=20_000)
 
 
@@ -112,3 +112,27 @@ def test_what_is_not_acknowledged_is_said_ever_more_rarely() -> None:
         before = site.traffic.messages("resend")
         network.run(3500 + 20 * HEARTBEAT)
         assert site.traffic.messages("resend") - before <= 21  # and not a hundred, one each 100 ms
+
+
+def _skewed(_: Any) -> Iterator[tuple[int, Any]]:
+    rng = np.random.default_rng(3)
+    for at in range(100, 20_000, 100):
+        heavy = rng.random(40) < 0.5
+        yield at, Arrived(np.where(heavy, rng.integers(0, 3, 40), rng.integers(10, 10**6, 40)), times=np.full(40, at))
+
+
+@pytest.mark.parametrize("cut_at", [600, 700, 750, 800])  # at 750 the first part of a round is on its way
+def test_who_was_cut_off_with_a_part_on_its_way_comes_back_to_a_coordinator_of_another_life(cut_at: int) -> None:
+    watch = SelfJoin(rule="push", theta=0.2, epsilon=0.05, delta=0.05)
+    network = _network(watch, _skewed)
+    network.run(cut_at)
+    network.cut([COORDINATOR], ["deaf"])
+    network.cut(["deaf"], [COORDINATOR])
+    network.run(cut_at + 500)
+    network.crash(COORDINATOR, down=50)
+    network.run(cut_at + 500 + 2 * LEASE)
+    assert _seen(network, watch)[0] == ("deaf",)
+    network.mend()
+    network.run(cut_at + 500 + 3 * LEASE)
+    missing, _, state = _seen(network, watch)
+    assert (missing, state) == ((), "holding")

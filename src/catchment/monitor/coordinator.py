@@ -333,7 +333,10 @@ class _Query:
         if flush is None or not self._builds(peer, report):
             return []
         if flush.partial and not peer.alive:
-            return []  # a site that was lost is in the claim as it was at a flush of all of it
+            # A site that was lost is in the claim as it was at a flush of all of it, and must tell all of it again: it
+            # waits for its part to be stored as long as that would follow upon what is stored.
+            peer.stored = 0, 0
+            return []
         change = read_change(self._vector, flush.cells, flush.updates)
         if flush.whole:
             change = change - peer.contribution
