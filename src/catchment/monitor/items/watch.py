@@ -13,6 +13,8 @@ An item's count C over all sites is between L, the sum of its lows, and H, the s
 H - L <= a (T + L). The set is all items with H >= T. So every item with C >= T is in it; and one that is in it has
 C >= L >= T (1 - a)/(1 + a) > (1 - theta) T. For L >= T the bounds are within theta of L. All of this is certain: counts
 at sites are exact (of items whose 64-bit hashes differ). What a site has not told of has the band [0, a T / k].
+A site that has left, or is missing, keeps the bands of the k of its time: where that was less, H - L may be more, and
+an item below (1 - theta) T may be in the set; C is between L and H all the same, and none with C >= T is left out.
 
 Where a T / k < 1 every change of a count below 1/a = 2/theta at a site is told, as in a forwarding of all events;
 larger counts have bands still. So a set is exact where T <= 2/theta as well, and else only with `rule="centralise"`.
@@ -54,7 +56,7 @@ class Items:
     number
         The query's number, the same everywhere; from 1 to 65,535.
     threshold
-        T. An item with a count of T or more is in the set; one below (1 - theta) T never is.
+        T. An item with a count of T or more is in the set; one below (1 - theta) T is not, while no site has left.
     theta
         The share of T that may be undecided; also how far a count's bounds are apart, relatively.
     window
