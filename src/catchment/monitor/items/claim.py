@@ -32,8 +32,8 @@ class ItemsClaim:
     It holds for the events up to `cut`: by site, how many of its events are in it, and its time. Every item with a
     count of at least `threshold` there is in `items`, heaviest first, and each count is within its bounds. None is
     below (1 - theta) of the threshold, unless sites have left, or are missing, whose bands were made for fewer sites
-    than there are now: those are wider. `missing` names the sites that are silent for longer than their lease: what they told
-    last is in it, at that cut. `left` names those that have said farewell.
+    than there are now: those are wider. `missing` names the sites that are silent for longer than their lease: what
+    they told last is in it, at that cut. `left` names those that have said farewell.
     """
 
     query: int
