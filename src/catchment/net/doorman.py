@@ -132,10 +132,10 @@ class Doorman:
             try:
                 await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             finally:
+                back.transport.abort()  # before the wait: a stop may cancel that
                 for way in ways:
                     way.cancel()
                 await asyncio.gather(*ways, return_exceptions=True)
-                back.transport.abort()
         except OSError as problem:
             _LOG.warning("%s was not joined to the server: %s", address, problem)
         finally:
