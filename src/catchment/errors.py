@@ -12,6 +12,9 @@
     │   └── WeightError            weights or values that would break a guarantee
     ├── MergeError                 partners that do not fit (seed, shape, kind)
     ├── QueryError                 a question that this sketch cannot answer
+    │   ├── StatementError         SQL that is wrong, or that a federation does not grant, by its place in the text
+    │   └── TooManyBytesError      a statement that would move more bytes than are allowed
+    ├── CancelledQueryError        a query that was stopped on request
     ├── BytesError                 bytes that are not one whole sketch
     │   ├── DamagedBytesError      cut short, altered, or contradicting themselves
     │   └── UnknownFormatError     a magic, version, family or flag from elsewhere
@@ -20,6 +23,7 @@
     ├── PackageMissingError        an optional package that is asked for and not installed
     ├── SimulationError            a simulated run in which a claim was false, or a machine broke
     └── UnreachableError           a cluster or a server that does not answer
+        └── CloudError             a micro-cloud that is down, too slow or died under way, by its name
 
 A message says what was wrong, names the value, and ends with the cure.
 """
@@ -28,7 +32,9 @@ from __future__ import annotations
 
 __all__ = [
     "BytesError",
+    "CancelledQueryError",
     "CatchmentError",
+    "CloudError",
     "DamagedBytesError",
     "IdentityError",
     "InputError",
@@ -44,7 +50,9 @@ __all__ = [
     "QueryError",
     "SettingsError",
     "SimulationError",
+    "StatementError",
     "TimeError",
+    "TooManyBytesError",
     "UnknownFormatError",
     "UnreachableError",
     "WeightError",
@@ -107,6 +115,18 @@ class QueryError(CatchmentError, ValueError):
     """A question that this sketch cannot answer."""
 
 
+class StatementError(QueryError):
+    """SQL that is wrong, or that a federation does not grant; the problem names the place in the text."""
+
+
+class TooManyBytesError(QueryError):
+    """A statement that would move more bytes over a border than are allowed."""
+
+
+class CancelledQueryError(CatchmentError):
+    """A query that was stopped on request."""
+
+
 class BytesError(CatchmentError, ValueError):
     """Bytes that are not one whole sketch."""
 
@@ -149,6 +169,14 @@ class SimulationError(CatchmentError, AssertionError):
 
 class UnreachableError(CatchmentError, ConnectionError):
     """A cluster or a server that does not answer in time."""
+
+
+class CloudError(UnreachableError):
+    """A micro-cloud that is down, too slow or died under way; `cloud` is its name."""
+
+    def __init__(self, problem: str, cure: str, *, cloud: str = "") -> None:
+        super().__init__(problem, cure)
+        self.cloud = cloud
 
 
 class KernelCacheWarning(UserWarning):
