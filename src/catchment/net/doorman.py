@@ -13,8 +13,6 @@ import logging
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Coroutine
-from typing import Any
 
 from catchment.errors import IdentityError, UnreachableError
 from catchment.net.address import Address
@@ -39,7 +37,7 @@ class Doorman:
         self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._names: dict[int, str | None] = {}
-        self._free = asyncio.Semaphore(_WAITING)
+        self._entering = 0
         self.port = listen.port
 
     def start(self, behind: int) -> None:
@@ -56,14 +54,16 @@ class Doorman:
             ) from None
         self._listener.setblocking(False)
         self.port = self._listener.getsockname()[1]
-        self._run(self._accept())
+        self._open()
 
     async def stop(self) -> None:
+        self._shut()
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._listener is not None:
-            self._listener.close()
 
     def knows(self, peer: str) -> bool:
         """Whether this peer of the gRPC server came through the door."""
@@ -73,45 +73,63 @@ class Doorman:
         """The site behind a peer; None if its certificate is of the authority and names no site."""
         return self._names.get(_port(peer))
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def _open(self) -> None:
+        if self._listener is not None and self._entering < _WAITING:
+            asyncio.get_running_loop().add_reader(self._listener, self._accept)
+
+    def _shut(self) -> None:
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener)
+
+    def _accept(self) -> None:
+        """Let one caller in, without a wait in which a stop could lose the socket."""
+        assert self._listener is not None
+        try:
+            caller, address = self._listener.accept()
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as problem:  # too many open files, or a caller who left: neither may close the door
+            _LOG.warning("a connection could not be accepted: %s", problem)
+            self._shut()
+            asyncio.get_running_loop().call_later(0.1, self._open)
+            return
+        caller.setblocking(False)
+        self._entering += 1
+        if self._entering >= _WAITING:
+            self._shut()
+        task = asyncio.get_running_loop().create_task(self._enter(caller, f"{address[0]}:{address[1]}"))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _accept(self) -> None:
-        assert self._listener is not None
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._free.acquire()
-            try:
-                caller, address = await loop.sock_accept(self._listener)
-            except OSError as problem:  # too many open files, or a caller who left: neither may close the door
-                self._free.release()
-                _LOG.warning("a connection could not be accepted: %s", problem)
-                await asyncio.sleep(0.1)
-                continue
-            self._run(self._enter(caller, f"{address[0]}:{address[1]}"))
+        task.add_done_callback(lambda _: caller.close())  # a stop may cancel it before it begins
 
     async def _enter(self, caller: socket.socket, address: str) -> None:
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader()
-        protocol = asyncio.StreamReaderProtocol(reader)
+        entered: list[asyncio.StreamWriter] = []
         try:
-            transport, _ = await loop.connect_accepted_socket(
+            if (reader := await self._greet(caller, address, entered)) is not None:
+                await self._join(reader, entered[0], address)
+        finally:
+            for writer in entered:  # also that of a handshake which was through when a stop cancelled the wait for it
+                writer.transport.abort()
+
+    async def _greet(
+        self, caller: socket.socket, address: str, entered: list[asyncio.StreamWriter]
+    ) -> asyncio.StreamReader | None:
+        """The TLS handshake: once it is through, the connection is in `entered`; None if it failed."""
+        reader = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader, lambda _, writer: entered.append(writer))
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: protocol, caller, ssl=self._context, ssl_handshake_timeout=_HANDSHAKE
             )
         except (ssl.SSLError, OSError) as problem:
-            caller.close()
             self._counts["refused"] += 1
             _LOG.warning("refused %s: %s", address, _said(problem))
-            return
+            return None
         finally:
-            self._free.release()
-        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
-        try:
-            await self._join(reader, writer, address)
-        finally:
-            transport.abort()
+            self._entering -= 1
+            if self._entering == _WAITING - 1:
+                self._open()
+        return reader
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str) -> None:
         certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
