@@ -62,7 +62,7 @@ def test_sites_and_coordinator_killed_at_random_lose_nothing_and_double_nothing(
         for _ in range(3):
             before = position()
             site = start("site", site_file, str(len(good)))
-            end = time.monotonic() + 60
+            end = time.monotonic() + 300
             while position() < before + 5_000 and site.poll() is None and time.monotonic() < end:
                 time.sleep(0.01)
             time.sleep(float(random.uniform(0, 0.2)))
@@ -74,10 +74,10 @@ def test_sites_and_coordinator_killed_at_random_lose_nothing_and_double_nothing(
                 kill(coordinator)
                 coordinator = start("coordinator", coordinator_file)
         site = start("site", site_file, str(len(good)))
-        assert site.wait(120) == 0, site_file.with_suffix(".log").read_text()[-3000:]
+        assert site.wait(600) == 0, site_file.with_suffix(".log").read_text()[-3000:]
     finally:
         coordinator.send_signal(signal.SIGTERM)
-        assert coordinator.wait(30) == 0
+        assert coordinator.wait(120) == 0
     assert lives >= 3
     with Disk(tmp_path / "a") as disk:
         machine = ToySite(disk.read())
@@ -97,7 +97,7 @@ def test_a_machine_that_fails_gives_another_exit_code(tmp_path: Path) -> None:
     with Disk(tmp_path / "a") as disk:
         disk.write([])
     (tmp_path / "a" / "state-0000000000000001.blob").write_bytes(b"torn")
-    assert start("site", file, "1").wait(60) == 1
+    assert start("site", file, "1").wait(300) == 1
     assert "the disk has lost it" in file.with_suffix(".log").read_text()
 
 
@@ -109,8 +109,8 @@ def test_a_signal_ends_a_site_cleanly(tmp_path: Path) -> None:
     )
     (tmp_path / "events.csv").write_text("k\nx\n")
     site = start("site", file, "1")
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while not list((tmp_path / "a").glob("state-*.blob")) and time.monotonic() < end:
         time.sleep(0.05)
     site.send_signal(signal.SIGINT)
-    assert site.wait(30) == 0, file.with_suffix(".log").read_text()
+    assert site.wait(120) == 0, file.with_suffix(".log").read_text()

@@ -61,7 +61,7 @@ class SlowDisk(Disk):
         self.rounds: list[list[str]] = []
 
     def write(self, blobs: Any) -> None:
-        self.go.wait(20)
+        self.go.wait(60)
         self.rounds.append([blob.blob.decode() for blob in blobs])
         super().write(blobs)
 
@@ -89,6 +89,7 @@ def test_a_send_after_a_persist_leaves_only_when_the_blob_is_durable(tmp_path: P
         task = asyncio.ensure_future(driver.run())
         for number in range(5):
             wire.inbox.put("x", str(number).encode())
+        await until(lambda: wire.sent)
         await asyncio.sleep(0.3)
         assert wire.sent == [b"0 before"]  # all else is behind the first blob
         disk.go.set()

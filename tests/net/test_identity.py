@@ -40,9 +40,9 @@ def signer(certificates: Certificates) -> Authority:
 
 async def knock(server: Server, certificates: Certificates | None, host: str = "127.0.0.1") -> Client:
     """A site tries until it is let in or the server has refused it twice."""
-    link = Client("a", Address(host, server.port), certificates, backoff=QUICK, deadline=5.0)
+    link = Client("a", Address(host, server.port), certificates, backoff=QUICK, deadline=30.0)
     await link.start()
-    await until(lambda: link.connected or link.counts["unreachable"] >= 2, 30)
+    await until(lambda: link.connected or link.counts["unreachable"] >= 2, 120)
     return link
 
 
@@ -76,7 +76,7 @@ def test_large_frames_pass_through_tls_both_ways(made: dict[str, Certificates]) 
         frame = bytes(range(256)) * 80_000
         link.send(COORDINATOR, frame)
         server.send("a", frame[::-1])
-        await until(lambda: len(server.inbox) and len(link.inbox), 60)
+        await until(lambda: len(server.inbox) and len(link.inbox), 120)
         assert server.inbox.take() == ("a", frame)
         assert link.inbox.take() == (COORDINATOR, frame[::-1])
         await link.stop(1.0)

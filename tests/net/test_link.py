@@ -168,8 +168,8 @@ def test_a_hundred_thousand_malformed_frames_stop_nothing(tmp_path: Path, caplog
                     server.inbox.put("a", frame)
             site = ToySite({})
             async with running(site, client("good", server.port), tmp_path / "good", source=Numbers(10_000)):
-                await until(lambda: site.position == 10_000 and site.acked == site.seq, 60)
-            await until(lambda: driver.counts["malformed"] == 100_000, 60)
+                await until(lambda: site.position == 10_000 and site.acked == site.seq, 300)
+            await until(lambda: driver.counts["malformed"] == 100_000, 300)
             assert "a" in server.connected
             assert bad.counts["connected"] == 1
             bad.send(COORDINATOR, write_frame(ToyCount(1, 1, 17, 1)))
@@ -240,9 +240,9 @@ def test_health_says_up_stopping_and_nobody() -> None:
         assert await check_health(here)
         assert await asyncio.to_thread(is_healthy, here)
         async with grpc.aio.insecure_channel(str(here)) as channel:  # as any probe asks
-            assert await channel.unary_unary("/grpc.health.v1.Health/Check")(b"\x0a\x01x", timeout=5) == b"\x08\x01"
+            assert await channel.unary_unary("/grpc.health.v1.Health/Check")(b"\x0a\x01x", timeout=60) == b"\x08\x01"
             with pytest.raises(grpc.aio.AioRpcError, match="INVALID_ARGUMENT"):
-                await channel.unary_unary("/grpc.health.v1.Health/Check")(b"\xff", timeout=5)
+                await channel.unary_unary("/grpc.health.v1.Health/Check")(b"\xff", timeout=60)
         server.serving = False
         assert not await check_health(here)
         await server.stop(1.0)
@@ -251,26 +251,29 @@ def test_health_says_up_stopping_and_nobody() -> None:
 
 
 def test_pings_are_welcome_as_both_ends_are_set_and_would_not_be_by_default() -> None:
-    """The real settings in a twenty-fifth of their time; beside them a server with gRPC's five minutes."""
+    """The real settings in a twenty-fifth of their time, but for the patience with a machine that is busy; beside them
+    a server with gRPC's five minutes, until it has closed the connection twice.
+    """
 
-    async def play(least: float) -> int:
-        scaled = Keepalive(every=1.2, timeout=1.0, least=least)
-        server = Server(HERE, ["a"], keepalive=scaled)
-        await server.start()
-        link = Client("a", Address("127.0.0.1", server.port), keepalive=scaled, backoff=QUICK)
-        await link.start()
-        await asyncio.sleep(7.0)
-        await link.stop(1.0)
-        await server.stop(1.0)
-        return link.counts["connected"]
-
-    async def both() -> tuple[int, int]:
-        return await asyncio.gather(play(least=0.8), play(least=300.0))
+    async def play() -> None:
+        ends = []
+        for least in (0.8, 300.0):
+            scaled = Keepalive(every=1.2, timeout=30.0, least=least)
+            server = Server(HERE, ["a"], keepalive=scaled)
+            await server.start()
+            link = Client("a", Address("127.0.0.1", server.port), keepalive=scaled, backoff=QUICK)
+            await link.start()
+            ends.append((server, link))
+        (_, ours), (_, theirs) = ends
+        await until(lambda: ours.connected and theirs.counts["connected"] >= 3, 120)
+        assert ours.counts["connected"] == 1
+        assert ours.connected
+        for server, link in ends:
+            await link.stop(1.0)
+            await server.stop(1.0)
 
     assert Keepalive().every / Keepalive().least == pytest.approx(1.2 / 0.8)
-    ours, theirs = asyncio.run(both())
-    assert ours == 1
-    assert theirs > 1
+    asyncio.run(play())
 
 
 def test_a_site_that_is_not_listed_is_refused(caplog: pytest.LogCaptureFixture) -> None:

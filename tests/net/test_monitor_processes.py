@@ -37,6 +37,8 @@ theta = 0.2
 """
 BACK_WITHIN = 60.0
 """Seconds after the last start within which the answer must be about everything again; Python takes most of them."""
+UP_WITHIN = 600.0
+"""Seconds for the first start: kernels may have to be compiled, by five processes at once, on a busy machine."""
 
 
 class World:
@@ -61,6 +63,12 @@ class World:
         self.counts: Counter[str] = Counter()
         self.lines = dict.fromkeys(SITES, 0)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self._first: float | None = None
+
+    @property
+    def back_within(self) -> float:
+        """More than is promised only where the first start has shown that the machine is busy."""
+        return UP_WITHIN if self._first is None else max(BACK_WITHIN, 5 * self._first)
 
     def start(self, name: str) -> None:
         more = (
@@ -96,7 +104,8 @@ class World:
 
     def await_everything(self) -> dict[str, Any]:
         """Wait until all claims are about every line that was written."""
-        end = time.monotonic() + BACK_WITHIN
+        begun = time.monotonic()
+        end = begun + self.back_within
         while time.monotonic() < end:
             for name, process in self.running.items():
                 assert process.poll() is None, f"{name} has ended: {self.log(name)}"
@@ -104,6 +113,7 @@ class World:
             if claims and all(
                 claim and _cut(claim) == self.lines and not claim["missing"] for claim in claims.values()
             ):
+                self._first = self._first or time.monotonic() - begun
                 return claims
             time.sleep(0.1)
         raise AssertionError(
@@ -166,20 +176,20 @@ def test_stopped_kindly_they_end_well(world: World) -> None:
     for process in reversed(world.running.values()):
         process.send_signal(signal.SIGTERM)
     for name, process in world.running.items():
-        assert process.wait(30) == 0, world.log(name)
+        assert process.wait(120) == 0, world.log(name)
 
 
 WINDOWS = """
 [[watch]]
 name = "all"
 quantity = "total"
-window = "8 seconds"
+window = "20 seconds"
 epsilon = 0.05
 
 [[watch]]
 name = "pages"
 quantity = "items"
-window = "8 seconds"
+window = "20 seconds"
 threshold = 50
 """
 
@@ -199,7 +209,7 @@ def test_while_sources_are_silent_windows_grow_empty(windows: World) -> None:
     full = windows.await_everything()
     assert [item["key"] for item in full["pages"]["items"]] == ["/hot"]
     assert full["all"]["value"] >= 140
-    end = time.monotonic() + BACK_WITHIN
+    end = time.monotonic() + windows.back_within
     while (claims := windows.claims())["pages"]["items"] or claims["all"]["value"] > 0:
         assert time.monotonic() < end, f"nothing comes, and this is claimed still: {claims}"
         time.sleep(0.1)

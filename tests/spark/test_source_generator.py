@@ -138,7 +138,7 @@ def test_a_rate_is_kept_by_the_clock(spark: Any, tmp_path: Path) -> None:
     )
     try:
         while sum(progress["numInputRows"] for progress in query.recentProgress) < 2000:
-            assert time.monotonic() < began + 60, query.recentProgress
+            assert time.monotonic() < began + 300, query.recentProgress
             assert query.exception() is None
             time.sleep(0.1)
     finally:
