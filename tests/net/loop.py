@@ -23,7 +23,7 @@ HERE = Address("127.0.0.1", 0)
 QUICK = Backoff(first=0.02, most=0.2, steady=1.0)
 
 
-async def until(true: Callable[[], Any], seconds: float = 60.0, what: str = "") -> None:
+async def until(true: Callable[[], Any], seconds: float = 180.0, what: str = "") -> None:
     """Wait until something is so."""
     end = asyncio.get_running_loop().time() + seconds
     while not true():
