@@ -126,6 +126,46 @@ def test_a_window_is_followed_up_and_down(rule: str) -> None:
     assert len(kept) < 100
 
 
+@pytest.mark.parametrize("rule", ["auto", "full", "push", "centralise"])
+def test_products_and_ranges_in_a_window_are_followed_up_and_down(rule: str) -> None:
+    window = 1000
+    product = InnerProduct(theta=0.3, epsilon=0.1, delta=0.05, window=window, rule=rule)
+    ranged = RangeSum(
+        number=2, keys=(1, 2), factors=(1, 3), theta=0.3, epsilon=0.05, window=window,
+        rule="near" if rule == "full" else rule,
+    )  # fmt: skip
+    world, other = Watched(product, sites=3), Watched(ranged, sites=3)
+    rng = np.random.default_rng(6)
+    kept: deque[tuple[int, int, int]] = deque()
+    largest = 0
+    for time in range(20, 3600, 20):
+        busy = time < 1200 or 2000 < time < 2400
+        for place, name in enumerate(world.names):
+            # Their time of being busy and the keys differ: products rise and fall, also while one stream is silent.
+            stream = (time // 300 + place) % 2
+            keys = rng.zipf(1.4, 16 if busy else 1) % 40 if busy or rng.random() < 0.1 else np.zeros(0, dtype=np.int64)
+            world.give(name, Arrived(keys, times=np.full(keys.size, time), time=time, stream=stream))
+            other.give(name, Arrived(keys, times=np.full(keys.size, time), time=time))
+            kept.extend((time, stream, int(key)) for key in keys)
+        while kept and kept[0][0] <= time - window:
+            kept.popleft()
+        world.tick(time)
+        other.tick(time)
+        counts = [Counter(key for _, stream, key in kept if stream == which) for which in (0, 1)]
+        truth = sum(count * counts[1][key] for key, count in counts[0].items())
+        norms = math.prod(math.sqrt(sum(count * count for count in one.values())) for one in counts)
+        weights = math.prod(one.total() for one in counts)
+        claim = world.claim(1)
+        # The sketch adds its own error, which is relative to the weights; theta is of the estimate's norms.
+        assert abs(claim.estimate - truth) <= 0.3 * (1.3 * norms + 0.1 * weights) + 0.2 * weights + 2
+        assert claim.answer.low <= truth <= claim.answer.high + 1
+        counted = sum((1, 3)[key - 1] * one[key] for one in counts for key in (1, 2))
+        assert abs(other.claim(2).estimate - counted) <= 0.4 * counted + 2
+        largest = max(largest, truth)
+    assert largest > 100_000
+    assert truth < largest / 100
+
+
 def test_a_line_is_told_when_it_is_crossed_and_costs_little_before() -> None:
     world = Watched(Total(theta=0.05, threshold=100_000), sites=4)
     before = world.bytes
@@ -236,7 +276,7 @@ def test_events_that_cannot_be_taken_change_nothing() -> None:
         (lambda: Total(number=0), "number"),
         (lambda: RangeSum(keys=()), "keys"),
         (lambda: RangeSum(keys=(1,), factors=(1, 2)), "factors"),
-        (lambda: InnerProduct(window=5), "window"),
+        (lambda: RangeSum(keys=(1,), factors=(-1,), window=5), "factor"),
         (lambda: Site("coordinator", (Total(),)), "coordinator"),
         (lambda: Coordinator((Total(),), ("a", "a")), "sites"),
         (lambda: RangeSum(keys=(1, 1)).new_vector(), "twice"),

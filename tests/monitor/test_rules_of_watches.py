@@ -16,10 +16,12 @@ QUANTITIES: dict[str, tuple[type[Watch], dict[str, Any], set[str]]] = {
     "self_join": (SelfJoin, SKETCH, {"near", "full", "relative", "eager", "lazy"}),
     "self_join in a window": (SelfJoin, SKETCH | {"window": 50}, {"near", "full", "two-phase"}),
     "inner_product": (InnerProduct, SKETCH, {"full", "eager", "lazy"}),
+    "inner_product in a window": (InnerProduct, SKETCH | {"window": 50}, {"full"}),
     "total": (Total, {}, {"near"}),
     "total in a window": (Total, {"window": 50}, {"near"}),
     "frequency": (Frequency, {"key": 1}, {"near"}),
     "range_sum": (RangeSum, {"keys": (1, 2)}, {"near"}),
+    "range_sum in a window": (RangeSum, {"keys": (1, 2), "window": 50}, {"near"}),
     "distinct": (Distinct, SKETCH, {"near", "full"}),
     "distinct in a window": (Distinct, SKETCH | {"window": 50}, {"near", "full"}),
 }

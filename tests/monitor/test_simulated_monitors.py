@@ -11,7 +11,7 @@ from catchment.monitor.coordinator import _Query
 from catchment.monitor.rules.balance import BalanceGuard
 from catchment.monitor.rules.countdown import CountdownGuard
 from catchment.monitor.rules.push import PushGuard
-from catchment.monitor.watch import SelfJoin, Total, Watch
+from catchment.monitor.watch import InnerProduct, RangeSum, SelfJoin, Total, Watch
 from catchment.testing.monitor_world import build_monitor_world
 from catchment.testing.simulation import replay, simulate
 
@@ -27,6 +27,17 @@ def test_no_claim_is_false_and_all_come_back(part: int) -> None:
     assert outcome.claims > 20 * len(seeds)
     for fault in ("loss", "duplicate", "reorder", "clog", "cut", "crash", "skew", "jump", "join"):
         assert outcome.struck[fault], f"no {fault} in these seeds"
+
+
+@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("rule", ["auto", "push", "full"])
+def test_products_and_ranges_in_windows_hold_too(rule: str, part: int) -> None:
+    product = InnerProduct(theta=0.6, epsilon=0.4, delta=0.4, window=2000, rule=rule)
+    ranged = RangeSum(keys=(1, 2, 3), factors=(1, 2, 5), theta=0.3, epsilon=0.05, window=2000)
+    for watch in (product, ranged):
+        outcome = simulate(partial(build_monitor_world, watch=watch), range(10 * part, 10 * part + 10), jobs=1)
+        outcome.raise_failure()
+        assert outcome.claims > 100
 
 
 def test_a_seed_replays_exactly() -> None:

@@ -161,11 +161,11 @@ class Product(Zone):
 
     kind = 4
 
-    def __init__(self, low: float, high: float, reference: I64) -> None:
-        self._numbers, self._reference = (low, high), reference
+    def __init__(self, low: float, high: float, reference: I64, rule: str = "median") -> None:
+        self._numbers, self._reference = (RULES.index(rule), low, high), reference
         first, second = np.split(reference.astype(np.float64), 2)
         self._sum, self._difference = first + second, first - second
-        self._zone = InnerProductZone.around(low, high, first, second)
+        self._zone = InnerProductZone.around(low, high, first, second, rule=rule)
         self.at_zero, self.counted = self._zone.at_zero, len(reference)
 
     def slack(self, drift: Shift, sites: int, share: float = 1.0) -> float:
@@ -177,16 +177,16 @@ class Product(Zone):
         )  # fmt: skip
 
     def _write(self, writer: Writer) -> None:
-        writer.numbers("dd", *self._numbers)
+        writer.numbers("Bdd", *self._numbers)
         writer.integers(self._reference)
 
     @classmethod
     def _read(cls, reader: Reader, rows: int, width: int) -> Product:
         if rows % 2:
             raise DamagedBytesError(f"a product of {rows} rows")
-        low, high = reader.numbers("dd")
+        rule, low, high = _ends(reader)
         reference = reader.integers(rows * width, np.int64, low=-LARGEST, high=LARGEST).reshape(rows, width)
-        return cls(low, high, reference)
+        return cls(low, high, reference, rule)
 
 
 class Presence(Zone):

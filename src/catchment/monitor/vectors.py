@@ -38,6 +38,7 @@ __all__ = [
     "SignedVector",
     "Vector",
     "WindowCountVector",
+    "WindowStreamsVector",
     "WindowVector",
     "read_change",
     "row_norms",
@@ -240,7 +241,7 @@ class WindowVector(Vector):
         if bool(np.any(weights < 0)):
             raise InputError("a negative weight for a window", "windows count upwards: events leave by growing old")
         super().check(weights, count, times, stream)
-        check_total("weights", self.sketch._mass + _mass_of(weights, count))
+        check_total("weights", self.sketch._mass + self._factor * _mass_of(weights, count))
 
     def _largest(self) -> int:
         return int(self.values().sum(axis=1).max(initial=0))
@@ -254,6 +255,11 @@ class WindowVector(Vector):
     def advance(self, time: int) -> None:
         self._time = time
         self._moved(0)
+
+    def reach(self, time: int) -> None:
+        """It is at least this late."""
+        if self._time is None or time > self._time:
+            self._time = time
 
     @property
     def _now(self) -> int | None:
@@ -277,22 +283,65 @@ class WindowVector(Vector):
         self.sketch = ECMSketch.from_bytes(reader.raw(size))
 
 
-class WindowCountVector(WindowVector):
-    """One cell: how often a key, or anything, was in the window; only that key's events are in the sketch."""
+class WindowStreamsVector(Vector):
+    """The counts of an ECM-sketch for each stream, one stream's rows after the other's, in one window."""
 
-    def __init__(self, sketch: ECMSketch, key: np.uint64 | None = None) -> None:
+    def __init__(self, *sketches: ECMSketch) -> None:
+        super().__init__()
+        self._parts = [WindowVector(sketch) for sketch in sketches]
+        self.streams, self.width = len(sketches), sketches[0].width
+        self.rows = sum(part.rows for part in self._parts)
+
+    def check(self, weights: I64, count: int, times: I64 | None, stream: int) -> None:
+        super().check(weights, count, times, stream)
+        self._parts[stream].check(weights, count, times, 0)
+
+    def _largest(self) -> int:
+        return max(part._largest() for part in self._parts)
+
+    def add(self, hashes: U64, weights: I64, times: I64 | None, stream: int) -> None:
+        assert times is not None  # checked
+        self._parts[stream].add(hashes, weights, times, 0)
+        for part in self._parts:  # the window of one goes on with the events of the other
+            part.reach(int(times.max()))
+        self._moved(hashes.size)
+
+    def advance(self, time: int) -> None:
+        for part in self._parts:
+            part.advance(time)
+        self._moved(0)
+
+    def values(self) -> I64:
+        return np.concatenate([part.values() for part in self._parts])
+
+    def write(self, writer: Writer) -> None:
+        for part in self._parts:
+            part.write(writer)
+
+    def read(self, reader: Reader) -> None:
+        for part in self._parts:
+            part.read(reader)
+
+
+class WindowCountVector(WindowVector):
+    """One cell: how often some keys, each times a factor, or anything was in the window; the sketch has no others."""
+
+    def __init__(self, sketch: ECMSketch, keys: U64 | None = None, factors: I64 | None = None) -> None:
         super().__init__(sketch)
         self.rows, self.width = 1, 1
-        self._key = key
+        self._keys, self._factors = keys, factors
+        if factors is not None:
+            self._factor = int(factors.max(initial=1))
 
     def add(self, hashes: U64, weights: I64, times: I64 | None, stream: int) -> None:
         assert times is not None  # checked
         events = hashes.size
-        if events and (self._time is None or int(times.max()) > self._time):
-            self._time = int(times.max())
-        if self._key is not None:
-            mine = hashes == self._key
-            weights = weights[mine] if weights.size == events else weights
+        if events:
+            self.reach(int(times.max()))
+        if self._keys is not None and self._factors is not None:
+            place = np.minimum(np.searchsorted(self._keys, hashes), self._keys.size - 1)
+            mine = np.flatnonzero(self._keys[place] == hashes)
+            weights = self._factors[place[mine]] * (weights[mine] if weights.size == events else weights)
             hashes, times = hashes[mine], times[mine]
         if hashes.size:
             each = weights if weights.size == hashes.size else int(weights[0])

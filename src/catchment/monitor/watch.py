@@ -38,6 +38,7 @@ from catchment.monitor.vectors import (
     SignedVector,
     Vector,
     WindowCountVector,
+    WindowStreamsVector,
     WindowVector,
     row_norms,
 )
@@ -195,9 +196,7 @@ class SelfJoin(Watch):
         if self.window is None:
             sizes = FastAMS.suggest(self.epsilon, self.delta)
             return SignedVector(width=sizes["width"], depth=sizes["depth"], seed=self.seed)
-        return WindowVector(
-            ECMSketch(self.epsilon, self.delta, window=self.window, optimize_for="join", counter="eh", seed=self.seed)
-        )
+        return WindowVector(_joined(self))
 
     def value(self, total: I64) -> float:
         rows = row_norms(total)
@@ -230,7 +229,7 @@ class SelfJoin(Watch):
             return replace(answer, confidence=0.0) if self.rule == "relative" else answer  # nothing proves that rule
         # A counter is within e of itself. Collisions may be most of a row; but a row's norm is at most its weight, and
         # each event is at least a pair with itself.
-        error = math.sqrt(1 + self.epsilon) - 1
+        error = _counter_error(self)
         least = math.sqrt(max(low, 0.0)) / (1 + error)
         return Answer(value, least, high / (1 - error) ** 2, confidence=1.0, epsilon=self.theta)
 
@@ -248,46 +247,50 @@ class InnerProduct(Watch):
 
     Within `theta` of the product of the streams' norms, |f| |g|: a product may be zero, and no sketch knows zero well.
     The norms are those of the last flush; streams that grow apart without changing the product make the interval too
-    narrow.
+    narrow. In a window it is of two ECM-sketches, whose error epsilon is relative to the product of the weights in the
+    window: there `theta` is about the estimate, the answer's upper end always holds, and its lower one is 0.
     """
-
-    def __post_init__(self) -> None:
-        Watch.__post_init__(self)
-        if self.window is not None:
-            raise ParameterError(f"window={self.window} for an inner product", "watch it over the whole history")
 
     @property
     def rules(self) -> tuple[str, ...]:
-        return (*_ANY_RULES, "full", "eager", "lazy")
+        return (*_ANY_RULES, "full", *(("eager", "lazy") if self.window is None else ()))
 
     def new_vector(self) -> Vector:
+        if self.window is not None:
+            return WindowStreamsVector(*(_joined(self) for _ in range(2)))
         sizes = FastAMS.suggest(self.epsilon, self.delta)
         return SignedVector(width=sizes["width"], depth=sizes["depth"], seed=self.seed, streams=2)
 
+    def _of_rows(self, one: I64, other: I64) -> float:
+        """The rows' products as one number: of ECM-sketches the least is nearest to the truth."""
+        rows = np.einsum("ij,ij->i", one, other, dtype=np.float64)
+        return float(np.median(rows) if self.window is None else rows.min())
+
     def value(self, total: I64) -> float:
-        first, second = np.split(total, 2)
-        return float(np.median(np.einsum("ij,ij->i", first, second, dtype=np.float64)))
+        return self._of_rows(*np.split(total, 2))
 
     def sketch_error(self) -> float:
-        return self.epsilon
+        return self.epsilon if self.window is None else 0.0
 
     def _scale(self, total: I64) -> float:
-        first, second = (np.median(np.einsum("ij,ij->i", part, part, dtype=np.float64)) for part in np.split(total, 2))
-        return max(math.sqrt(float(first) * float(second)), 1.0)
+        first, second = (self._of_rows(part, part) for part in np.split(total, 2))
+        return max(math.sqrt(first * second), 1.0)
 
     def band(self, total: I64, value: float) -> Band:
         scale = self._scale(total)
         if self.threshold is None:
-            return absolute_band(value, self.epsilon * scale, self.theta * scale)
-        room = (self.theta - self.epsilon) * scale
+            return absolute_band(value, self.sketch_error() * scale, self.theta * scale)
+        room = (self.theta - self.sketch_error()) * scale
         if value >= self.threshold:
             return Band(min(self.threshold, value - room), math.inf)
         return Band(-math.inf, max(self.threshold, value + room))
 
     def zones(self, total: I64, value: float, band: Band) -> dict[str, Zone]:
-        return {"full": Product(band.low, band.high, total)}
+        return {"full": Product(band.low, band.high, total, "median" if self.window is None else "minimum")}
 
     def regions(self, total: I64, band: Band) -> dict[str, Region]:
+        if self.window is not None:
+            return {}
         first, second = np.split(total, 2)
         products = np.einsum("ij,ij->i", first, second, dtype=np.float64)
         norms = np.sqrt(row_norms(total))
@@ -295,7 +298,12 @@ class InnerProduct(Watch):
         return {"eager": balls, "lazy": balls}
 
     def answer(self, value: float, low: float, high: float) -> Answer:
-        """With what the sketch may add, by the norms at the last flush: an estimate, of no stated confidence."""
+        """With what the sketch may add, by the norms at the last flush: an estimate, of no stated confidence.
+
+        In a window the upper end needs no norms: collisions only add, and a counter is within e of itself.
+        """
+        if self.window is not None:
+            return Answer(value, 0.0, high / (1 - _counter_error(self)) ** 2, confidence=1.0, epsilon=self.theta)
         room = max(end for end in (value - low, high - value) if end < math.inf)  # (theta - epsilon) |f| |g|, or more
         more = room * self.epsilon / (self.theta - self.epsilon)
         return Answer(value, low - more, high + more, confidence=0.0, epsilon=self.theta)
@@ -324,19 +332,20 @@ class _Counted(Watch):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeSum(_Counted):
-    """The weight of some keys, each times a factor: the inner product with a known vector, counted exactly."""
+    """The weight of some keys, each times a factor: the inner product with a known vector, counted exactly.
+
+    In a window within epsilon of itself, which takes factors above 0: watch what is to be taken away by itself.
+    """
 
     keys: tuple[Any, ...] = ()
     factors: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         Watch.__post_init__(self)
-        if self.window is not None:
-            raise ParameterError(f"window={self.window} for a range sum", "watch it over the whole history")
         if not self.keys or (self.factors and len(self.factors) != len(self.keys)):
             raise ParameterError(f"{len(self.factors)} factors for {len(self.keys)} keys", "give one for each key")
         for factor in self.factors:
-            check_whole("factor", factor, -LARGEST_FACTOR, LARGEST_FACTOR)
+            check_whole("factor", factor, -LARGEST_FACTOR if self.window is None else 1, LARGEST_FACTOR)
 
     def new_vector(self) -> Vector:
         hashes, _ = hash_keys(list(self.keys))
@@ -344,6 +353,8 @@ class RangeSum(_Counted):
         order = np.argsort(hashes)
         if bool(np.any(np.diff(hashes[order]) == 0)):
             raise ParameterError("a key that is given twice", "give each key once")
+        if self.window is not None:
+            return WindowCountVector(self._counter(), hashes[order], factors[order])
         return CountVector(hashes[order], factors[order])
 
 
@@ -361,7 +372,7 @@ class Frequency(_Counted):
         hashes, _ = hash_keys([self.key])
         if self.window is None:
             return CountVector(hashes, np.ones(1, dtype=np.int64))
-        return WindowCountVector(self._counter(), hashes[0])
+        return WindowCountVector(self._counter(), hashes, np.ones(1, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -433,6 +444,18 @@ class Distinct(Watch):
         least = keys_at_least(self._cells(low), self.width, self.delta / 2) if low > 0 else 0.0
         most = keys_at_most(self._cells(high), self.width, self.delta / 2) if high < math.inf else math.inf
         return Answer(value, math.floor(least), most, confidence=1 - self.delta, epsilon=self.theta)
+
+
+def _joined(watch: Watch) -> ECMSketch:
+    """The sketch of one stream for products of counts in a window."""
+    return ECMSketch(
+        watch.epsilon, watch.delta, window=watch.window, optimize_for="join", counter="eh", seed=watch.seed
+    )
+
+
+def _counter_error(watch: Watch) -> float:
+    """How far a counter of that sketch may be from its count, relatively."""
+    return math.sqrt(1 + watch.epsilon) - 1
 
 
 def _check_positive(threshold: float | None, what: str) -> None:

@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -93,12 +94,12 @@ class MonitorWorld:
             if machine is None or machine.position > position or machine.time > time:
                 machine = self._machines[site] = Site("truth", (self.watch,))
             keys, times, streams, weights = self._events[site]
-            part = slice(machine.position, position)
-            for stream in (0, 1):
-                chosen = streams[part] == stream
-                if chosen.any():
-                    some, when, much = (array[part][chosen] for array in (keys, times, weights))
-                    machine.handle(Arrived(some, times=when, weights=much, stream=stream), 0)
+            turns = machine.position + 1 + np.flatnonzero(np.diff(streams[machine.position : position]))
+            for first, last in pairwise([machine.position, *turns.tolist(), position]):
+                part = slice(first, last)
+                if last > first:
+                    some, when, much = (array[part] for array in (keys, times, weights))
+                    machine.handle(Arrived(some, times=when, weights=much, stream=int(streams[first])), 0)
             machine.handle(Arrived(time=time), 0)
             (vector,) = machine.vectors
             self._truth[site, position, time] = vector.values()

@@ -62,20 +62,23 @@ def self_join(
     return Case(reference, slacks, zone.at_zero, outside)
 
 
-def inner_product(rng: Rng, depth: int, *, sign: int = 1, cheap: bool = False, side: str = "both") -> Case:
+def inner_product(
+    rng: Rng, depth: int, *, sign: int = 1, cheap: bool = False, side: str = "both", rule: str = "median"
+) -> Case:
     """`sign` is that of both thresholds; 0 has a lower one of 0 or an upper one of 0."""
     first = rng.normal(size=(depth, 4)) * rng.exponential(2.0)
     second = sign * rng.exponential(1.0) * first + rng.normal(size=(depth, 4)) * rng.exponential(1.0)
     if sign == 0:
         second += rng.choice([-1.0, 1.0]) * first
     reference = np.stack([first, second])
-    estimate = float(np.median((first * second).sum(axis=1)))
+    of_rows: Any = np.median if rule == "median" else np.min
+    estimate = float(of_rows((first * second).sum(axis=1)))
     size = float(np.median(np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)))
     low, high = estimate - rng.uniform(0.02, 1.0) * size, estimate + rng.uniform(0.02, 1.0) * size
     if sign == 0:
         low, high = (0.0, high) if estimate > 0 else (low, 0.0)
     low, high = (low if side != "upper" else -np.inf), (high if side != "lower" else np.inf)
-    zone = InnerProductZone.around(low, high, first, second, cheap=cheap)
+    zone = InnerProductZone.around(low, high, first, second, rule=rule, cheap=cheap)
     sums, differences = first + second, first - second
 
     def slacks(drifts: F64, scale: float, share: float) -> F64:
@@ -85,7 +88,7 @@ def inner_product(rng: Rng, depth: int, *, sign: int = 1, cheap: bool = False, s
         return zone.slacks(*of_sum, *of_difference, scale, share)
 
     def outside(vectors: F64) -> F64:
-        found = np.median((vectors[:, 0] * vectors[:, 1]).sum(axis=-1), axis=-1)
+        found = of_rows((vectors[:, 0] * vectors[:, 1]).sum(axis=-1), axis=-1)
         return np.asarray(np.maximum(found - high, low - found) / size)
 
     return Case(reference, slacks, zone.at_zero, outside)
@@ -128,6 +131,10 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
             (1, "upper"),
             (1, "lower"),
         )
+    },
+    **{
+        f"inner product minimum {side}": (inner_product, {"side": side, "rule": "minimum"})
+        for side in ("both", "upper", "lower")
     },
     "inner product cheap": (inner_product, {"cheap": True}),
     "linear": (linear, {}),

@@ -1,6 +1,7 @@
 """The safe function of an inner product of two sketches (join size; EDBT 2019).
 
-The estimate is the median of the rows' S_i . S'_i, S = E + X and S' = E' + X', and is to stay between Tlo and Thi. Sum
+The estimate is the median, or for Count-Min the minimum, of the rows' S_i . S'_i, S = E + X and S' = E' + X', and is
+to stay between Tlo and Thi. Sum
 and difference turn the product into squares: with x = S_i + S'_i and y = S_i - S'_i
 
     4 S_i . S'_i = |x|² - |y|².
@@ -57,6 +58,8 @@ class InnerProductZone:
         The thresholds, of any sign; low may be -inf and high inf, not both.
     sum_norms, difference_norms
         |E_i + E'_i| and |E_i - E'_i| of each row.
+    rule
+        How the rows make the estimate: `"median"`, or `"minimum"` for Count-Min.
     cheap
         See `Quorum`.
 
@@ -71,7 +74,14 @@ class InnerProductZone:
     """
 
     def __init__(
-        self, low: float, high: float, sum_norms: Any, difference_norms: Any, *, cheap: bool | None = None
+        self,
+        low: float,
+        high: float,
+        sum_norms: Any,
+        difference_norms: Any,
+        *,
+        rule: str = "median",
+        cheap: bool | None = None,
     ) -> None:
         self.low, self.high = checked_ends(low, high)
         sums, differences = (np.array(norms, dtype=np.float64) for norms in (sum_norms, difference_norms))
@@ -80,7 +90,7 @@ class InnerProductZone:
             raise ParameterError(
                 f"norms of shapes {sums.shape} and {differences.shape}", "give one finite length for each row of each"
             )
-        need_high, need_low = rows_needed("median", sums.size)
+        need_high, need_low = rows_needed(rule, sums.size)
         self._halves = []
         if self.low > -math.inf:
             self._halves.append(_Half(4 * self.low, sums, differences, need_high, swapped=False))
@@ -90,13 +100,15 @@ class InnerProductZone:
         self._width = len(self._halves) * sums.size
 
     @classmethod
-    def around(cls, low: float, high: float, first: Any, second: Any, *, cheap: bool | None = None) -> Self:
+    def around(
+        cls, low: float, high: float, first: Any, second: Any, *, rule: str = "median", cheap: bool | None = None
+    ) -> Self:
         """The zone of two references given as their rows, arrays of shape (depth, width)."""
         one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
         if one.shape != other.shape or one.ndim != 2:
             raise ParameterError(f"rows of shapes {one.shape} and {other.shape}", "give two arrays (depth, width)")
         norms = (np.linalg.norm(part, axis=1) for part in (one + other, one - other))
-        return cls(low, high, *norms, cheap=cheap)
+        return cls(low, high, *norms, rule=rule, cheap=cheap)
 
     @property
     def at_zero(self) -> float:
