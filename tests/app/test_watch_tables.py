@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from catchment.app.jobs.monitor import _shown, claim_line
+from catchment.app.jobs.monitor import _shown, as_event, check_stream, claim_line
 from catchment.app.watch_tables import read_watches
-from catchment.errors import SettingsError
-from catchment.monitor import Arrived, Coordinator, Items, Site, Total, Watch
+from catchment.errors import ParameterError, SettingsError
+from catchment.monitor import Arrived, Coordinator, InnerProduct, Items, Site, Total, Watch
+from catchment.monitor.site import Leave
+from catchment.net.source import Batch
 from catchment.testing.lockstep import Lockstep
 from catchment.window.settings_tables import Places, Table
 
@@ -91,3 +94,16 @@ def test_a_threshold_is_the_same_number_with_and_without_a_point() -> None:
     assert Items(threshold=1000).fingerprint == Items(threshold=1000.0).fingerprint
     assert Total(threshold=1000).fingerprint == Total(threshold=1000.0).fingerprint
     assert Total(theta=0.1).fingerprint != Total(theta=0.2).fingerprint
+
+
+def test_events_of_a_site_are_of_the_stream_that_its_source_says() -> None:
+    product, total = InnerProduct(window=5), Total(number=2)
+    batch = Batch(np.arange(3), np.arange(3), 3)
+    event = as_event(batch, timed=True, stream=check_stream(1, [product]))
+    assert isinstance(event, Arrived)
+    assert event.stream == 1
+    assert event.times is batch.times
+    assert isinstance(as_event(Batch((), None, 3), timed=True, stream=1), Leave)
+    assert check_stream(0, [product, total]) == 0
+    with pytest.raises(ParameterError, match="watch nothing but inner products"):
+        check_stream(1, [product, total])

@@ -105,6 +105,7 @@ def test_a_coordinator(folder: Path) -> None:
         ('time = "at"', 'time = "at"\nidle = "5 seconds"', r"line 14: idle for a file that is read once: write follow"),
         ('time = "at"', 'follow = true\nidle = "5 seconds"', r"line 14: idle without a time: name the field"),
         ('time = "at"', 'time = "at"\nfollow = true\nidle = "1 ms"', r"line 15: idle = \"1 ms\": give at least 1"),
+        ('time = "at"', 'time = "at"\nstream = 2', r"line 14: stream = 2: give an integer from 0 to 1"),
         ("frames = 10", "frames = 0", r"line 15: frames = 0: give an integer from 1"),
         ('kind = "mine"', "kind = ", r"line 17, column 8: this is not TOML"),
         ("[queue]", "[queues]", r"line 14: a site has no key 'queues': did you mean 'queue'\?"),

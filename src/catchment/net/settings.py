@@ -72,6 +72,8 @@ class SourceSettings:
     batch: int = 50_000
     idle: int | None = None
     """Microseconds of silence after which time goes on by the clock on the wall; None: never."""
+    stream: int = 0
+    """Which of two streams its events are, for inner products: 0 is the first."""
 
     def build(self) -> Source:
         """The source, not yet started; errors name what is missing."""
@@ -229,12 +231,13 @@ def _source(table: Table, folder: Path) -> SourceSettings:
         raise table.error("connect", "a socket without the names of its columns", 'write columns = ["url", "at"]')
     batch = table.whole("batch", 50_000, low=1, high=10_000_000)
     idle = _idle(table, fields, silent=follow or path is None)
+    stream = table.whole("stream", 0, low=0, high=1)
     table.finish()
     address = (
         None if connect is None else table.places.checked((*table.path, "connect"), lambda: Address.parse(connect))
     )
     where = None if path is None else folder / path
-    settings = SourceSettings(chosen, fields, where, address, follow, columns, separator, batch, idle)
+    settings = SourceSettings(chosen, fields, where, address, follow, columns, separator, batch, idle, stream)
     table.places.checked(table.path, settings.build)
     return settings
 

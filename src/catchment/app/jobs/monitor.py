@@ -7,17 +7,18 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from catchment.answer import plain
 from catchment.app.watch_tables import read_watches
-from catchment.errors import NameNotFoundError
+from catchment.errors import NameNotFoundError, ParameterError
 from catchment.monitor.coordinator import Claim, Coordinator
 from catchment.monitor.items import Items, ItemsClaim
 from catchment.monitor.site import Arrived, Leave, Site
-from catchment.monitor.watch import Watch
+from catchment.monitor.watch import InnerProduct, Watch
 from catchment.net.driver import Driver
 from catchment.net.run import run_coordinator, run_site
 from catchment.net.settings import read_coordinator, read_site
@@ -67,21 +68,34 @@ def start_site(file: Path, *, once: bool, heartbeat: float, keep: int) -> int:
         life = int(time.time())
         return Site(settings.name, watches, blobs=blobs, life=life, heartbeat=int(heartbeat * 1000), keep=keep)
 
-    def event(batch: Batch) -> Arrived | Leave:
-        if batch.time is not None:
-            return Arrived(time=batch.time) if timed else Arrived()
-        return Arrived(batch.keys, times=batch.times if timed else None) if len(batch) else Leave()
-
     oddities = _Oddities()
 
     def done(machine: Any, _: Driver) -> bool:
         oddities.look(machine)
         return bool(machine.gone)
 
+    event = partial(as_event, timed=timed, stream=check_stream(settings.source.stream, watches))
     source: Source = settings.source.build()
     if once:
         source = _Ending(source)
     return run_site(settings, build, source, as_event=event, done=done)
+
+
+def check_stream(stream: int, watches: Iterable[Watch | Items]) -> int:
+    """Which stream a site's events are of; the second is for watches of two streams only."""
+    if stream and not all(isinstance(watch, InnerProduct) for watch in watches):
+        raise ParameterError(
+            f"stream = {stream} under [source] with a watch of one stream",
+            "watch nothing but inner products where some sites have the second stream",
+        )
+    return stream
+
+
+def as_event(batch: Batch, *, timed: bool, stream: int) -> Arrived | Leave:
+    """What a batch of the source is to the site; times are for windows."""
+    if batch.time is not None:
+        return Arrived(time=batch.time) if timed else Arrived()
+    return Arrived(batch.keys, times=batch.times if timed else None, stream=stream) if len(batch) else Leave()
 
 
 def read_claims(file: Path) -> str:
