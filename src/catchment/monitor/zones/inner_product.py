@@ -1,8 +1,7 @@
 """The safe function of an inner product of two sketches (join size; EDBT 2019).
 
 The estimate is the median, or for Count-Min the minimum, of the rows' S_i . S'_i, S = E + X and S' = E' + X', and is
-to stay between Tlo and Thi. Sum
-and difference turn the product into squares: with x = S_i + S'_i and y = S_i - S'_i
+to stay between Tlo and Thi. Sum and difference turn the product into squares: with x = S_i + S'_i and y = S_i - S'_i
 
     4 S_i . S'_i = |x|² - |y|².
 
@@ -48,8 +47,8 @@ _HALF_ROOT = math.sqrt(0.5)
 class InnerProductZone:
     """The slack of an inner-product estimate between `low` and `high`.
 
-    **Guarantee.** If Σ_j slack_j >= 0 over k sites, each with its own drifts and scale = k, then the median of the
-    rows' products of the two sums is in [low, high]. The slack is concave and changes by at most the length of the
+    **Guarantee.** If Σ_j slack_j >= 0 over k sites, each with its own drifts and scale = k, then the estimate, by
+    the rows' products of the two sums, is in [low, high]. The slack is concave and changes by at most the length of the
     change of both drifts together, times k.
 
     Parameters
