@@ -15,6 +15,7 @@
     │   ├── StatementError         SQL that is wrong, or that a federation does not grant, by its place in the text
     │   └── TooManyBytesError      a statement that would move more bytes than are allowed
     ├── CancelledQueryError        a query that was stopped on request
+    ├── FunctionError              a function of a map-reduce that failed, with its place and its traceback
     ├── BytesError                 bytes that are not one whole sketch
     │   ├── DamagedBytesError      cut short, altered, or contradicting themselves
     │   └── UnknownFormatError     a magic, version, family or flag from elsewhere
@@ -36,6 +37,7 @@ __all__ = [
     "CatchmentError",
     "CloudError",
     "DamagedBytesError",
+    "FunctionError",
     "IdentityError",
     "InputError",
     "InsecureAddressError",
@@ -125,6 +127,19 @@ class TooManyBytesError(QueryError):
 
 class CancelledQueryError(CatchmentError):
     """A query that was stopped on request."""
+
+
+class FunctionError(CatchmentError):
+    """A function of a map-reduce that failed, with the cloud, the row or key; `traceback` is Python's, from there."""
+
+    def __init__(
+        self, problem: str, cure: str, *, cloud: str = "", function: str = "", at: str = "", traceback: str = ""
+    ) -> None:
+        super().__init__(problem, cure)
+        self.cloud = cloud
+        self.function = function
+        self.at = at
+        self.traceback = traceback
 
 
 class BytesError(CatchmentError, ValueError):

@@ -13,9 +13,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from catchment.federation.column_statistics import ColumnStatistics
+from catchment.federation.intervals import Value
 from catchment.federation.ledger import Ledger
 
-__all__ = ["Cloud", "Column", "Errand", "Index", "Purpose", "Table"]
+__all__ = ["Cloud", "Column", "Errand", "Index", "Part", "Purpose", "Segment", "Table"]
 
 
 class Purpose(StrEnum):
@@ -33,6 +35,8 @@ class Purpose(StrEnum):
     """What the planner learns about tables, and indexes."""
     PROGRAM = "program"
     """Functions of a map-reduce."""
+    LOAD = "load"
+    """Rows of files on their way into a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +48,58 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A file of a segment: the smallest and the largest value of the index's column, None if all are null."""
+
+    file: str
+    rows: int
+    low: Value | None = None
+    high: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A table of a cloud that holds the rows of some files of another, in the order of one column."""
+
+    table: str
+    """Its name with that of its database, as SQL writes it."""
+    parts: tuple[Part, ...]
+    statistics: ColumnStatistics
+
+    @property
+    def rows(self) -> int:
+        return self.statistics.rows
+
+
+@dataclass(frozen=True, slots=True)
 class Index:
-    """An index of one cloud over one column of one table, as it stands now."""
+    """An index of one cloud over one column of one table, as far as it can be used now.
+
+    The rows of the table are those of the segments, and those of the files that are listed as fresh: no row is in both.
+    """
 
     name: str
     table: str
     column: str
+    type: str = ""
+    covered: tuple[str, ...] = ()
+    """Every column that the segments have."""
+    segments: tuple[Segment, ...] = ()
+    fresh: tuple[str, ...] = ()
+    """Paths of the table's files that no segment holds: they are read beside it."""
+    fresh_bytes: int = 0
+    covered_bytes: int = 0
+    """What the files that the segments hold take."""
+    statistics: tuple[ColumnStatistics, ...] = ()
+    """Of every segment, of those too that are too old to be read: good enough for an estimate."""
+    format: str = "parquet"
+    """Of the table's own files."""
+
+    @property
+    def rows(self) -> float:
+        """About how many rows the table has: those of the segments are counted."""
+        counted = sum(segment.rows for segment in self.segments)
+        return counted * (1 + self.fresh_bytes / self.covered_bytes) if self.covered_bytes else float(counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +143,7 @@ class Cloud(Protocol):
         """The tables by their lower-case names; may be some seconds old."""
 
     def run(self, sql: str, errand: Errand) -> pa.Table:
-        """What a SELECT gives, whole."""
+        """What a statement gives, whole; one that changes something is never sent twice."""
 
     def put(self, name: str, rows: pa.Table, errand: Errand) -> None:
         """Make rows a view of that name, for this federation's queries only."""
