@@ -71,6 +71,10 @@ class Table:
     def has(self, name: str) -> bool:
         return name in self._values
 
+    def names(self) -> tuple[str, ...]:
+        """Its keys, in the file's order, for a table whose keys are the user's own."""
+        return tuple(self._values)
+
     def _typed(self, name: str, kind: Any, default: Any, cure: str) -> Any:
         value = self._take(name, default, cure)
         if value is default:
