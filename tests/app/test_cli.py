@@ -73,7 +73,7 @@ def test_bare_experiment_and_bench_list_their_names() -> None:
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     result = catchment("bench", "nothing")
     assert result.returncode == 2
-    assert "no benchmark is called 'nothing': there are balance, monitors, sketches, spark, startup" in result.stderr
+    assert "no benchmark is called 'nothing': there are amplab, balance, monitors, sketches, spark" in result.stderr
 
 
 def test_experiment_writes_table_json_and_plot(tmp_path: Path) -> None:

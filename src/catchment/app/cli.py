@@ -5,30 +5,30 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 
 from catchment.answer import plain
 from catchment.app.catalog import Catalog
+from catchment.app.cloud_commands import clouds_app
 from catchment.app.describe import describe
 from catchment.app.detect_commands import detect
 from catchment.app.jobs.merge_check import adapters_there_are, parse_sites, run_merge_check
 from catchment.app.jobs.tour import run_tour
+from catchment.app.load_commands import load_app
 from catchment.app.monitor_commands import certificates, claims, coordinator, site
 from catchment.app.pipeline_commands import pipeline_app, query, run
-from catchment.app.report import Progress, Report
+from catchment.app.report import Report
 from catchment.app.simulate_command import simulate
+from catchment.app.sql_commands import sql
 from catchment.app.state_commands import state_app
 from catchment.app.targets import shortfalls
+from catchment.app.terminal import new_console, progress_bar
 from catchment.errors import CatchmentError, ParameterError
 
 __all__ = ["app", "main"]
@@ -60,32 +60,6 @@ Quick = Annotated[bool, typer.Option("--quick", help="Less data: seconds instead
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
 
 
-def _console(*, stderr: bool = False) -> Console:
-    """Wide enough for the tables when the output is a file or a pipe."""
-    width = None if (sys.stderr if stderr else sys.stdout).isatty() else 220
-    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """A bar on the terminal; a line each time the work moves on, where there is none."""
-    if sys.stderr.isatty():
-        columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-        with Bar(*columns, console=_console(stderr=True), transient=True) as bar:
-            task = bar.add_task("", total=1.0)
-            yield lambda label, share: bar.update(task, description=label, completed=share)
-        return
-    last = ""
-
-    def tell(label: str, share: float) -> None:
-        nonlocal last
-        if label != last:
-            last = label
-            print(f"{share:4.0%} {label}", file=sys.stderr, flush=True)
-
-    yield tell
-
-
 @app.command()
 def demo(
     events: Annotated[int, typer.Option(min=600_000, help="How many events, of an hour and a half.")] = 5_400_000,
@@ -95,7 +69,7 @@ def demo(
     from catchment.app.jobs.demo import Moment, run_demo  # Spark takes as long to import as the rest together
 
     start = time.perf_counter()
-    console = _console()
+    console = new_console()
     console.print("starting Spark, and a pipeline of eight sites on it")
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
@@ -118,11 +92,11 @@ def demo(
 def tour(seed: Annotated[int, typer.Option(help="Another stream.")] = 7) -> None:
     """Without Spark: sketch several million events at eight sites, merge, and compare with the exact answers."""
     start = time.perf_counter()
-    with _progress() as progress:
+    with progress_bar() as progress:
         reports = run_tour(seed=seed, progress=progress)
     for report in reports:
         _show(report)
-    _console().print(f"took {time.perf_counter() - start:.1f} s")
+    new_console().print(f"took {time.perf_counter() - start:.1f} s")
 
 
 @app.command()
@@ -160,7 +134,7 @@ def experiment(
     report = _run(catalog, name, quick=quick, json_file=json_file, data=data)
     if report.chart is not None:
         report.save_chart(path)
-        _console().print(f"plot in {path}")
+        new_console().print(f"plot in {path}")
     return None
 
 
@@ -179,10 +153,10 @@ def bench(
     if check:
         missed = shortfalls(catalog.folder / "targets.toml", name, report.figures)
         for line in missed:
-            _console(stderr=True).print(f"falls short: {line}")
+            new_console(stderr=True).print(f"falls short: {line}")
         if missed:
             raise typer.Exit(1)
-        _console().print("every target is met")
+        new_console().print("every target is met")
     return None
 
 
@@ -208,7 +182,7 @@ def merge_check(
         _check_destination(json_file)
     numbers = parse_sites(sites or ("1,4" if quick else "1,2,4,16"))
     count = (1 if quick else 2) if trials is None else trials
-    with _progress() as progress:
+    with progress_bar() as progress:
         checks = run_merge_check(adapters or [], sites=numbers, trials=count, seed=seed, progress=progress)
     _show(checks.report())
     if json_file is not None:
@@ -225,8 +199,11 @@ app.command()(certificates)
 app.command()(detect)
 app.command()(simulate)
 app.command()(query)
+app.command()(sql)
 app.add_typer(pipeline_app, name="pipeline")
 app.add_typer(state_app, name="state")
+app.add_typer(load_app, name="load")
+app.add_typer(clouds_app, name="clouds")
 
 
 def _list(catalog: Catalog) -> None:
@@ -238,7 +215,7 @@ def _run(catalog: Catalog, name: str, *, quick: bool, json_file: Path | None, da
     run = catalog.load(name, data=data)
     if json_file is not None:
         _check_destination(json_file)
-    with _progress() as progress:
+    with progress_bar() as progress:
         report = run(quick=quick, progress=progress)
     _show(report)
     if json_file is not None:
@@ -256,7 +233,7 @@ def _check_destination(path: Path) -> None:
 
 
 def _show(report: Report) -> None:
-    console = _console()
+    console = new_console()
     console.print(report.table())
     for note in report.notes:
         console.print(note)
@@ -268,5 +245,5 @@ def main() -> None:
     try:
         app()
     except (CatchmentError, OSError) as problem:
-        _console(stderr=True).print(f"error: {problem}", markup=False, soft_wrap=True)
+        new_console(stderr=True).print(f"error: {problem}", markup=False, soft_wrap=True)
         sys.exit(2)
