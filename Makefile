@@ -69,6 +69,7 @@ bench: setup ## run every benchmark and compare with benchmarks/targets.toml
 	@$(BIN)/catchment bench spark --check
 	@$(BIN)/catchment bench monitors --check
 	@$(BIN)/catchment bench balance --check
+	@$(BIN)/catchment bench amplab --check
 
 .PHONY: figures
 figures: setup ## run the benchmark and rewrite the figures in README.md

@@ -1,0 +1,1 @@
+"""What `catchment bench amplab` is made of."""
