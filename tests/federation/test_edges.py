@@ -56,3 +56,12 @@ def test_order_by_all_is_left_to_spark() -> None:
 def test_a_star_over_columns_that_only_spark_knows_is_not_planned(text: str) -> None:
     with pytest.raises(Unplanned, match="star"):
         plan_of(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT count(DISTINCT -2) AS n FROM v", "SELECT k, count(DISTINCT 7) FROM v GROUP BY k"]
+)
+def test_a_number_whose_distinct_values_are_counted_is_no_place_to_group_by(text: str) -> None:
+    first = plan_of(text).steps[0]
+    assert isinstance(first, Run)
+    assert "COALESCE(" in first.sql.split("GROUP BY")[1]

@@ -92,7 +92,7 @@ def _both_steps(
     for clause in (*_FINAL_CLAUSES, "group"):
         each.set(clause, None)
     each.set("expressions", outputs)
-    groups = [key.copy() for key in (*names, *partials.extra_keys)]
+    groups = [_not_a_place(key.copy()) for key in (*names, *partials.extra_keys)]
     if groups:
         each.set("group", exp.Group(expressions=groups))
     columns = tuple(output.alias for output in outputs)
@@ -126,6 +126,12 @@ def _both_steps(
         stable=block.stable,
         why="final aggregates of the clouds' partial ones",
     )
+
+
+def _not_a_place(key: exp.Expr) -> exp.Expr:
+    """A key to group by: a bare number, of count(DISTINCT -2), would be the place of a column to Spark."""
+    number = key.this if isinstance(key, exp.Neg) else key
+    return exp.func("COALESCE", key) if isinstance(number, exp.Literal) and number.is_int else key
 
 
 def _aggregates(select: exp.Select) -> Iterator[exp.Expr]:
