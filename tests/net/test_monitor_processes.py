@@ -204,9 +204,12 @@ def test_while_sources_are_silent_windows_grow_empty(windows: World) -> None:
     for site in SITES[1:]:
         windows.write_now(site, ["/"])
     windows.await_everything()  # they are up, whatever that took
-    for site in SITES:
-        windows.write_now(site, ["/hot"] * 40)
-    full = windows.await_everything()
+    for _ in range(6):  # on a busy machine the first may have grown old before the last are told
+        for site in SITES:
+            windows.write_now(site, ["/hot"] * 40)
+        full = windows.await_everything()
+        if full["all"]["value"] >= 140 and full["pages"]["items"]:
+            break
     assert [item["key"] for item in full["pages"]["items"]] == ["/hot"]
     assert full["all"]["value"] >= 140
     end = time.monotonic() + windows.back_within
