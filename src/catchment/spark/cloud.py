@@ -22,11 +22,10 @@ from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from catchment.errors import CatchmentError, CloudError, ParameterError, QueryError
+from catchment.errors import CatchmentError, CloudError, ParameterError
 from catchment.federation.cloud import Errand, Table
 from catchment.federation.federation import Federation
 from catchment.federation.map_reduce import Functions
-from catchment.federation.misread import is_misread
 from catchment.federation.settings import CloudSettings
 from catchment.spark.channel import CHUNK_ROWS, arrow_chunks
 from catchment.spark.cloud_folder import find_clouds
@@ -210,14 +209,6 @@ class ConnectCloud:
         self.close()
 
     def _whole(self, sql: str, errand: Errand) -> pa.Table:
-        try:
-            return self._gathered(sql, errand)
-        except QueryError as problem:
-            if not is_misread(sql, problem):
-                raise
-        return self._gathered(sql, errand)
-
-    def _gathered(self, sql: str, errand: Errand) -> pa.Table:
         schema: pa.Schema | None = None
         batches = []
         for part in self._stream(sql, errand):

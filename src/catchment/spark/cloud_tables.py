@@ -26,6 +26,9 @@ _UNKNOWN_SIZE = 1 << 60
 """Spark's size of what it knows nothing about is 8 EiB."""
 
 
+_LIST = "SHOW TABLE EXTENDED LIKE '*'"
+
+
 class TableReader:
     """Reads the catalogue of one cloud: one question if nothing changed in it since, some for each table otherwise.
 
@@ -46,7 +49,11 @@ class TableReader:
 
         Views that were put for a query are temporary, and none of these.
         """
-        listed = [row for row in _rows(session, "SHOW TABLE EXTENDED LIKE '*'") if not row["isTemporary"]]
+        try:
+            listed = _rows(session, _LIST)
+        except AnalysisException:  # another query dropped its view while Spark looked at each
+            listed = _rows(session, _LIST)
+        listed = [row for row in listed if not row["isTemporary"]]
         told = [row["information"] for row in listed]
         now, last = time.monotonic(), self._last
         if last is not None and now - last[0] < _SIZES_SECONDS and last[1] == told:

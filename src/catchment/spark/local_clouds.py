@@ -29,7 +29,6 @@ from catchment.errors import CancelledQueryError, CloudError, QueryError
 from catchment.federation.cloud import Column, Errand, Purpose, Table
 from catchment.federation.index_text import SESSION_SETTINGS
 from catchment.federation.map_reduce import Functions
-from catchment.federation.misread import is_misread
 from catchment.spark.map_reduce import python_trouble, reduced_frame, weight
 
 __all__ = ["LocalCloud"]
@@ -87,8 +86,9 @@ class LocalCloud:
         with self._lock:
             if self._tables is None or time.monotonic() - self._read_at > self._catalog_seconds:
                 with self._speaking():
-                    listed = self._spark.catalog.listTables(self._database)
-                    names = [table.name.lower() for table in listed if not table.isTemporary]
+                    # Not catalog.listTables, which fails if another thread drops a view while it looks at each.
+                    listed = self._spark.sql(f"SHOW TABLES IN `{self._database}`").collect()
+                    names = [row["tableName"].lower() for row in listed if not row["isTemporary"]]
                     self._tables = {name: self._table(name) for name in names}
                 self._read_at = time.monotonic()
             return self._tables
@@ -99,14 +99,6 @@ class LocalCloud:
             self._tables = None
 
     def run(self, sql: str, errand: Errand) -> pa.Table:
-        try:
-            return self._run(sql, errand)
-        except QueryError as problem:
-            if not is_misread(sql, problem):
-                raise
-        return self._run(sql, errand)
-
-    def _run(self, sql: str, errand: Errand) -> pa.Table:
         with self._speaking(errand.query):
             rows = self._spark.sql(sql).toArrow()
         errand.ledger.add(self.name, errand.purpose, outward=True, size=_stream_bytes(rows), rows=rows.num_rows)
