@@ -27,6 +27,7 @@ class ScriptedCloud:
         self.views: set[str] = set()
         self.calls = 0
         self.cancelled = threading.Event()
+        self.stopped: set[str] = set()
         self.fail_at = fail_at
         self.slow = slow
 
@@ -61,6 +62,7 @@ class ScriptedCloud:
         self.views.difference_update(names)
 
     def cancel(self, query: str) -> None:
+        self.stopped.add(query)
         self.cancelled.set()
 
     def _count(self) -> None:
@@ -119,6 +121,26 @@ def test_the_others_are_told_to_stop() -> None:
         federation.sql("SELECT k, count(*) AS n FROM big GROUP BY k")
     assert problem.value.cloud == "paris"
     assert slow.cancelled.is_set()
+
+
+def test_what_spark_says_of_the_statement_is_told_though_its_fragments_were_stopped() -> None:
+    """What stops the other cloud stops this one as well, and the whole statement is looked at last."""
+    slow = ScriptedCloud("rome", slow=True)
+    slow.cost_out = 9.0  # the cheaper one looks at the statement
+
+    class RefusingCloud(ScriptedCloud):
+        def run(self, sql: str, errand: Errand) -> pa.Table:
+            if "LIMIT 0" in sql:
+                assert slow.cancelled.wait(30)
+                if errand.query in slow.stopped:
+                    raise CancelledQueryError("stopped", "ask again")
+                raise QueryError("no column nope", "mend it")
+            if "GROUP BY" in sql:
+                raise QueryError("no column in a fragment", "mend it")
+            return super().run(sql, errand)
+
+    with Federation([RefusingCloud("paris"), slow]) as federation, pytest.raises(QueryError, match="nope"):
+        federation.sql("SELECT k, count(*) AS n FROM big GROUP BY k")
 
 
 def test_cancel_reaches_the_clouds() -> None:

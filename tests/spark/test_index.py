@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
@@ -22,6 +23,7 @@ from catchment.federation.federation import Federation
 from catchment.federation.index import create_index, drop_index, extend_indexes, refresh_index, show_indexes
 from catchment.federation.index_belief import uses_index
 from catchment.federation.index_catalog import IndexCatalog
+from catchment.federation.index_manifest import HIDDEN
 from catchment.federation.ledger import Ledger
 from catchment.federation.rules.use_index import use_index
 from catchment.federation.selectivity import estimate_rows
@@ -333,6 +335,36 @@ def test_a_federation_is_right_whatever_happens_to_files_and_indexes(world: Worl
         federation.sql("CREATE INDEX i ON t(whole)")
         check()
         assert federation.sql("REFRESH INDEX i").num_rows == 2
+    other.close()
+
+
+def test_a_cloud_that_was_told_to_stop_answers_the_next_try(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One cloud's index goes while the other still reads its own, is stopped, and is asked again without."""
+    world.add(300, 1)
+    other = World(world.spark, tmp_path)
+    other.add(200, 2)
+    run, cancel, told = other.cloud.run, other.cloud.cancel, threading.Event()
+
+    def slow(sql: str, errand: Errand) -> pa.Table:
+        if errand.purpose is not Purpose.STATISTICS and HIDDEN in sql:
+            assert told.wait(60), "nobody told this cloud to stop"
+        return run(sql, errand)
+
+    def stopped(query: str) -> None:
+        cancel(query)
+        told.set()
+
+    with Federation([world.cloud, other.cloud]) as federation:
+        federation.sql("CREATE INDEX i ON t(whole) INCLUDE (word)")
+        question = "SELECT whole, word FROM t WHERE whole BETWEEN 3 AND 5"
+        truth = in_any_order(federation.sql(question))
+        drop_index([IndexCatalog(each.cloud) for each in (world, other)], "i", an_errand())
+        monkeypatch.setattr(other.cloud, "run", slow)
+        monkeypatch.setattr(other.cloud, "cancel", stopped)
+        assert in_any_order(federation.sql(question)) == truth
+        assert told.is_set()
     other.close()
 
 

@@ -63,7 +63,8 @@ def rows(spark: Any, cloud: LocalCloud) -> list[Any]:
 
 
 def tables(spark: Any, cloud: LocalCloud) -> set[str]:
-    return {table.name for table in spark.catalog.listTables(f"load_{cloud.name}")}
+    """What is in the database; the views are those of other tests, which share the session."""
+    return {table.name for table in spark.catalog.listTables(f"load_{cloud.name}") if not table.isTemporary}
 
 
 def test_rows_are_dealt_evenly_and_always_the_same_way(spark: Any, clouds: list[LocalCloud], tmp_path: Path) -> None:

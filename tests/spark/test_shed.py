@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections import Counter
@@ -57,10 +58,15 @@ class Stage:
         self.spark, self.folder = spark, folder
         self.results: dict[int, list[int]] = {}
         self.dropped: dict[int, list[int]] = {}
+        self.put_at = time.time() - 3600
         (folder / "in").mkdir()
 
     def put(self, name: str, table: pa.Table) -> None:
-        pq.write_table(table, self.folder / "in" / f"{name}.parquet")
+        """One more file; Spark reads the oldest first, and two of one instant in any order."""
+        file = self.folder / "in" / f"{name}.parquet"
+        pq.write_table(table, file)
+        self.put_at += 1
+        os.utime(file, (self.put_at, self.put_at))
 
     def wide(self, **options: Any) -> ShedStream:
         """With a column of users and one of sizes; what is dropped goes nowhere."""
@@ -458,6 +464,7 @@ def test_the_document_s_sinks_hold_a_batch_that_runs_again_once(spark: Any, tmp_
         times = pa.array([stale if n % 2 else fresh for n in ids], pa.timestamp("us", tz="UTC"))
         table = pa.table({"id": ids, "kind": ["k"] * 10, "text": ["a" * n for n in ids], "timestamp": times})
         pq.write_table(table, tmp_path / "in" / f"{number}.parquet")
+        os.utime(tmp_path / "in" / f"{number}.parquet", (1_700_000_000 + number,) * 2)
     schema = "id bigint, kind string, text string, timestamp timestamp"
     read = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
 

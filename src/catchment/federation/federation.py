@@ -248,13 +248,8 @@ class Federation:
             self._running[name] = set()
         try:
             while True:
-                attempt = name if not missing else f"{name}_{len(missing)}"
-                with self._lock:
-                    if "" in self._running[name]:
-                        raise CancelledQueryError(f"query {name} was stopped", "ask again")
-                    self._running[name].add(attempt)
                 try:
-                    table, plan, done = self._attempt(query, attempt, ledger, missing)
+                    table, plan, done = self._attempt(query, name, ledger, missing)
                     return Outcome(table, plan, ledger, missing, perf_counter() - start, done)
                 except CloudError as problem:
                     if not partial or problem.cloud in missing or problem.cloud not in self._clouds:
@@ -266,12 +261,22 @@ class Federation:
             with self._lock:
                 del self._running[name]
 
+    def _label(self, name: str) -> str:
+        """A name for one thing tried for a query: a cloud that was told to stop it does what is tried next."""
+        with self._lock:
+            taken = self._running[name]
+            if "" in taken:
+                raise CancelledQueryError(f"query {name} was stopped", "ask again")
+            label = f"{name}_{len(taken)}" if taken else name
+            taken.add(label)
+            return label
+
     def _attempt(
         self, query: Query, name: str, ledger: Ledger, missing: dict[str, str], *, tries: int = 2
     ) -> tuple[pa.Table, Plan, Execution]:
         """Plan and run; with indexes unless they have changed under way as often as there were tries."""
         clouds = {cloud: door for cloud, door in self._clouds.items() if cloud not in missing}
-        errand = Errand(name, Purpose.STATISTICS, ledger)
+        errand = Errand(self._label(name), Purpose.STATISTICS, ledger)
         belief = self._belief(query, clouds if tries else (), errand)
         catalog = self._catalog(clouds, belief)
         try:
@@ -285,7 +290,7 @@ class Federation:
             raise
         indexed = uses_index(plan)
         try:
-            done = execute(plan, clouds, name, ledger)
+            done = execute(plan, clouds, self._label(name), ledger)
         except QueryError as problem:
             if indexed and (HIDDEN in problem.problem or not belief.holds()):  # an index went while it was read
                 for cloud in clouds:
