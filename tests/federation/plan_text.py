@@ -10,7 +10,7 @@ from pathlib import Path
 from catchment.federation.catalog import Catalog
 from catchment.federation.cloud import Column, Table
 from catchment.federation.dialect import readable
-from catchment.federation.plan import Plan, Put
+from catchment.federation.plan import Keep, Plan, Put
 from catchment.federation.planner import Planner
 from catchment.federation.rules.freeze_clock import freeze_clock
 from catchment.federation.rules.qualify import qualify
@@ -56,6 +56,8 @@ def plan_text(plan: Plan) -> str:
     for step in plan:
         if isinstance(step, Put):
             lines.append(f"{step.name} {step.cloud}: {step.view} = {', '.join(step.needs)}")
+        elif isinstance(step, Keep):
+            lines.append(f"{step.name} {step.cloud}: {step.view} = {readable(step.sql)}")
         else:
             lines.append(f"{step.name} {step.cloud}: {readable(step.sql)}")
     cut = f" [{plan.offset}:{plan.offset + plan.limit}]" if plan.limit is not None else ""

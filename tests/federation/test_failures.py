@@ -58,6 +58,10 @@ class ScriptedCloud:
         self._count()
         self.views.add(name)
 
+    def keep(self, name: str, sql: str, errand: Errand) -> None:
+        self.run(sql, errand)
+        self.views.add(name)
+
     def forget(self, names: Iterable[str]) -> None:
         self.views.difference_update(names)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from catchment.errors import CancelledQueryError, CloudError, ParameterError, StatementError
+from catchment.errors import CancelledQueryError, CloudError, ParameterError, QueryError, StatementError
 from catchment.federation.cloud import Column, Purpose
 from catchment.federation.ledger import Ledger
 from catchment.federation.settings import CloudSettings
@@ -101,6 +101,21 @@ def test_what_is_put_comes_back(cloud: ConnectCloud, number: int) -> None:
     cloud.forget(["every", "never_put"])
     with pytest.raises(StatementError, match="TABLE_OR_VIEW_NOT_FOUND"):
         cloud.run("SELECT * FROM every", errand())
+
+
+def test_what_is_kept_is_run_once_and_does_not_cross(cloud: ConnectCloud) -> None:
+    ledger = Ledger()
+    cloud.keep("kept", "SELECT id, rand() AS x FROM range(100000)", errand(ledger=ledger))
+    assert ledger.bytes() < 20_000
+    one, two = (cloud.run("SELECT * FROM kept ORDER BY id", errand()) for _ in range(2))
+    assert one.num_rows == 100_000
+    assert one.equals(two)
+    cloud.forget(["kept"])
+    with pytest.raises(QueryError):
+        cloud.run("SELECT * FROM kept", errand())
+    with pytest.raises(QueryError):
+        cloud.keep("kept", "SELECT nothing FROM nowhere", errand())
+    cloud.forget(["kept"])
 
 
 @pytest.mark.parametrize("number", [1_000, 100_000, 1_000_000])

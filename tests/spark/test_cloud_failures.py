@@ -40,6 +40,8 @@ POINTS = [
     ("run", 3, "berlin"),
     ("run: end", 3, "berlin"),
     ("forget", 1, "lyon"),
+    ("keep", 1, "berlin"),
+    ("keep: end", 1, "berlin"),
 ]
 
 
@@ -110,7 +112,11 @@ def _nothing(_point: str) -> None:
 
 
 @pytest.mark.parametrize(("point", "number", "victim"), POINTS)
-def test_a_cloud_that_is_killed_is_named_or_labelled(point: str, number: int, victim: str) -> None:
+def test_a_cloud_that_is_killed_is_named_or_labelled(
+    point: str, number: int, victim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if point.startswith("keep"):
+        monkeypatch.setattr("catchment.federation.planner.LEAST_KEPT", 0)
     trap = Trap(point, number, victim)
     with federation_with(trap) as federation:
         start = time.monotonic()

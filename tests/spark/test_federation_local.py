@@ -6,7 +6,10 @@ Rows, names and types must be the same. The clouds are real in all but the netwo
 from __future__ import annotations
 
 import math
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -225,3 +228,31 @@ def test_tables_are_shown_and_described(world: tuple[Federation, Any, list[Any]]
     assert shown == {"t": "paris, rome, oslo", "u": "paris, rome, oslo", "only": "rome"}
     described = federation.sql("DESCRIBE t").to_pylist()
     assert described[0] == {"col_name": "A", "data_type": "int"}
+
+
+def test_tables_are_listed_while_views_come_and_go(world: tuple[Federation, Any, list[Any]]) -> None:
+    cloud = world[2][0]
+    known = set(cloud.tables())
+    errand = Errand("views", Purpose.ROWS, Ledger())
+    over = threading.Event()
+
+    def come_and_go(number: int) -> None:
+        rows = pa.table({"x": [1]})
+        while not over.is_set():
+            names = [f"catchment_{number}_{view}" for view in range(20)]
+            for name in names:
+                cloud.put(name, rows, errand)
+            cloud.forget(names)
+
+    with ThreadPoolExecutor(2) as pool:
+        busy = [pool.submit(come_and_go, number) for number in range(2)]
+        try:
+            deadline = time.monotonic() + 10
+            while time.monotonic() < deadline:
+                cloud.refresh()
+                assert set(cloud.tables()) == known
+        finally:
+            over.set()
+    for each in busy:
+        each.result()
+    assert cloud.views() == []

@@ -148,8 +148,11 @@ class Cloud(Protocol):
     def put(self, name: str, rows: pa.Table, errand: Errand) -> None:
         """Make rows a view of that name, for this federation's queries only."""
 
+    def keep(self, name: str, sql: str, errand: Errand) -> None:
+        """Run a SELECT once and make what it gives a view of that name, for this federation's queries only."""
+
     def forget(self, names: Iterable[str]) -> None:
-        """Drop views that were put; never fails for one that is not there."""
+        """Drop views that were put or kept; never fails for one that is not there."""
 
     def cancel(self, query: str) -> None:
         """Stop what runs for a query; its callers get `CancelledQueryError`."""

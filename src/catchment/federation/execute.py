@@ -18,7 +18,7 @@ from catchment.errors import CatchmentError
 from catchment.federation.bloom import BloomShape, as_row, merge
 from catchment.federation.cloud import Cloud, Errand
 from catchment.federation.ledger import Ledger
-from catchment.federation.plan import Plan, Put, Run, Step
+from catchment.federation.plan import Keep, Plan, Put, Run, Step
 
 __all__ = ["Execution", "concatenate", "execute"]
 
@@ -109,8 +109,9 @@ def _step(step: Step, cloud: Cloud, errand: Errand, found: dict[str, pa.Table], 
         found[step.name] = rows
         done.true_rows[step.name] = rows.num_rows
         done.true_bytes[step.name] = rows.nbytes
+    elif isinstance(step, Keep):
+        cloud.keep(step.view, step.sql, errand)
     else:
-        assert isinstance(step, Put)
         cloud.put(step.view, _merged(step, [found[name] for name in step.needs]), errand)
     done.seconds[step.name] = perf_counter() - start
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from catchment.federation.dialect import readable
 from catchment.federation.execute import Execution
 from catchment.federation.ledger import Ledger
-from catchment.federation.plan import Plan, Put, Run, Step
+from catchment.federation.plan import Keep, Plan, Put, Step
 
 __all__ = ["explain"]
 
@@ -45,12 +45,13 @@ def _step(step: Step, execution: Execution | None) -> Iterator[str]:
     if isinstance(step, Put):
         yield f"{step.name}: put {', '.join(step.needs)} into {step.cloud} as {step.view}{why}"
         return
-    assert isinstance(step, Run)
-    yield f"{step.name}: ask {step.cloud}{after}{why}"
+    what = f"keep in {step.cloud} as {step.view}" if isinstance(step, Keep) else f"ask {step.cloud}"
+    yield f"{step.name}: {what}{after}{why}"
     yield f"    {readable(step.sql)}"
     line = f"    estimated: {step.rows:,.0f} rows, {_size(step.bytes)}"
     if execution is not None and step.name in execution.true_rows:
         line += f"; true: {execution.true_rows[step.name]:,} rows, {_size(execution.true_bytes[step.name])}"
+    if execution is not None and step.name in execution.seconds:
         line += f", {execution.seconds[step.name]:.3f} s"
     yield line
 

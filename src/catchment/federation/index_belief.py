@@ -9,7 +9,7 @@ from typing import Any
 from catchment.federation.cloud import Errand, Index
 from catchment.federation.index_catalog import IndexCatalog
 from catchment.federation.index_manifest import HIDDEN
-from catchment.federation.plan import Plan, Run
+from catchment.federation.plan import Plan, Put
 
 __all__ = ["IndexBelief", "uses_index"]
 
@@ -55,4 +55,4 @@ class IndexBelief:
 
 def uses_index(plan: Plan) -> bool:
     """Whether an answer depends on what was believed."""
-    return any(isinstance(step, Run) and HIDDEN in step.sql for step in plan)
+    return any(not isinstance(step, Put) and HIDDEN in step.sql for step in plan)

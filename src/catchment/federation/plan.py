@@ -1,8 +1,9 @@
 """A plan: what runs where, what is put where, and why; a DAG of steps that can be printed and is run elsewhere.
 
-There are two kinds of step. `Run` asks one cloud for what one SELECT gives. `Put` makes the rows of some runs a view in
-one cloud. A run waits for the views that it names. The answer is the rows of the last runs, one after the other; a plan
-needs no step more if the clouds' answers are simply to be put together.
+There are three kinds of step. `Run` asks one cloud for what one SELECT gives. `Put` makes the rows of some runs a view
+in one cloud. `Keep` has a cloud keep what a SELECT gives there as a view, so that nothing crosses a border. Each waits
+for the views that it names. The answer is the rows of the last runs, one after the other; a plan needs no step more if
+the clouds' answers are simply to be put together.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 
 from catchment.federation.cloud import Purpose
 
-__all__ = ["Plan", "Put", "Run", "Step"]
+__all__ = ["Keep", "Plan", "Put", "Run", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Run:
     sql: str
     purpose: Purpose
     needs: tuple[str, ...] = ()
-    """The `Put`s that must be there first."""
+    """The `Put`s and `Keep`s that must be there first."""
     why: str = ""
     rows: float = 0.0
     """As estimated, like `bytes`."""
@@ -46,7 +47,23 @@ class Put:
     """How several runs become one view: `rows` one after the other, or `bits words k`: Bloom filters OR-ed."""
 
 
-Step = Run | Put
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Make what a SELECT gives a view in its own cloud."""
+
+    name: str
+    cloud: str
+    view: str
+    sql: str
+    purpose: Purpose
+    needs: tuple[str, ...] = ()
+    why: str = ""
+    rows: float = 0.0
+    """As estimated, like `bytes`."""
+    bytes: float = 0.0
+
+
+Step = Run | Put | Keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +85,10 @@ class Plan:
 
     @property
     def views(self) -> dict[str, list[str]]:
-        """The views that are put, by cloud."""
+        """The views that are put or kept, by cloud."""
         found: dict[str, list[str]] = {}
         for step in self.steps:
-            if isinstance(step, Put):
+            if isinstance(step, Put | Keep):
                 found.setdefault(step.cloud, []).append(step.view)
         return found
 

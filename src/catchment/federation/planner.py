@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sqlglot import exp
 
 from catchment.federation.catalog import Catalog
 from catchment.federation.cloud import Purpose
 from catchment.federation.dialect import write
-from catchment.federation.plan import Plan, Put, Run, Step
+from catchment.federation.plan import Keep, Plan, Put, Run, Step
 from catchment.federation.planning import Prices
 from catchment.federation.relation import Relation, Unplanned, name_of, select_from
 from catchment.federation.rules import RULES
@@ -29,6 +30,9 @@ from catchment.federation.rules.ship import ship
 from catchment.federation.rules.use_index import Replacement, use_index
 
 __all__ = ["Planner"]
+
+LEAST_KEPT = 64 * 1024
+"""Bytes, as estimated, from which on a cloud keeps its own piece: fewer go out and back as quickly."""
 
 
 class Planner:
@@ -64,7 +68,8 @@ class Planner:
         self._steps: list[Step] = []
         self._runs: dict[tuple[int, str], str] = {}
         self._puts: dict[tuple[int, str, bool], tuple[str, str]] = {}
-        self._view_puts: dict[str, str] = {}
+        self._keeps: dict[tuple[int, str], str] = {}
+        self._makers: dict[str, str] = {}  # of views: the steps that make them
         self._kept: list[Relation] = []  # so that no id() above is given twice
 
     def plan(self, tree: exp.Query) -> Plan:
@@ -82,8 +87,8 @@ class Planner:
 
     def finish_text(self, cloud: str, text: str, purpose: Purpose, why: str) -> Plan:
         """A plan whose answer is what one text gives in one cloud, after all views that it may name are there."""
-        puts = tuple(name for view, name in self._view_puts.items() if view in text)
-        run = Run("answer", cloud, text, purpose, puts, why)
+        makers = tuple(name for view, name in self._makers.items() if view in text)
+        run = Run("answer", cloud, text, purpose, makers, why)
         return Plan((*self._steps, run), ("answer",), self.home, notes=tuple(dict.fromkeys(self.notes)))
 
     def relation(self, query: exp.Expr, env: Mapping[str, Relation]) -> Relation:
@@ -133,7 +138,8 @@ class Planner:
         sliced = relation.limit is not None or relation.offset > 0
         if set(relation.pieces) <= {cloud} and not sliced:
             return relation.pieces[cloud].copy()
-        beside = relation.scan and cloud in relation.pieces and not sliced
+        beside = cloud in relation.pieces and not sliced
+        beside = beside and (relation.scan or relation.bytes_of(cloud) >= LEAST_KEPT)
         view = self._view(relation, cloud, beside)
         there: exp.Query = select_from(view, relation.columns)
         if sliced:
@@ -141,7 +147,8 @@ class Planner:
             there = there.offset(relation.offset, copy=False) if relation.offset else there
         if not beside:
             return there
-        both = exp.Union(this=relation.pieces[cloud].copy(), expression=there, distinct=False)
+        here = relation.pieces[cloud].copy() if relation.scan else self._kept_piece(relation, cloud)
+        both = exp.Union(this=here, expression=there, distinct=False)
         return exp.Select(
             expressions=[exp.column(name_of(name)) for name in relation.columns],
             from_=exp.From(this=exp.Subquery(this=both, alias=exp.TableAlias(this=name_of("_both")))),
@@ -152,36 +159,42 @@ class Planner:
         key = (id(relation), cloud)
         if key not in self._runs:
             self._kept.append(relation)
-            piece = relation.pieces[cloud]
-            needs = {
-                self._view_puts[table.name]: None
-                for table in piece.find_all(exp.Table)
-                if table.name in self._view_puts
-            }
-            share = relation.shares.get(cloud, 1 / len(relation.pieces))
             self._runs[key] = name = f"run{len(self._runs) + 1}"
-            self._steps.append(
-                Run(
-                    name,
-                    cloud,
-                    write(piece),
-                    purpose,
-                    tuple(needs),
-                    relation.why,
-                    relation.rows * share,
-                    relation.bytes * share,
-                )
-            )
+            self._steps.append(Run(name, cloud, purpose=purpose, **self._asked(relation, cloud)))
         return self._runs[key]
+
+    def _asked(self, relation: Relation, cloud: str) -> dict[str, Any]:
+        """What a step that runs a piece knows of it."""
+        piece = relation.pieces[cloud]
+        named = dict.fromkeys(table.name for table in piece.find_all(exp.Table))
+        return {
+            "sql": write(piece),
+            "needs": tuple(self._makers[name] for name in named if name in self._makers),
+            "why": relation.why,
+            "rows": relation.rows_of(cloud),
+            "bytes": relation.bytes_of(cloud),
+        }
+
+    def _kept_piece(self, relation: Relation, cloud: str) -> exp.Select:
+        """A cloud's own piece, which is run once and stays there."""
+        key = (id(relation), cloud)
+        if key not in self._keeps:
+            self._kept.append(relation)
+            self._keeps[key] = view = self._new_view()
+            self._makers[view] = name = f"keep{len(self._keeps)}"
+            self._steps.append(Keep(name, cloud, view, purpose=relation.purpose, **self._asked(relation, cloud)))
+        return select_from(self._keeps[key], relation.columns)
 
     def put(self, relation: Relation, cloud: str, sources: Sequence[str], *, merge: str = "rows") -> str:
         """A view in a cloud of the rows of some pieces; its name."""
         runs = tuple(self.run(relation, source, relation.purpose) for source in sources)
-        view = f"catchment_{self._query}_{len(self._view_puts) + 1}"
-        name = f"put{len(self._view_puts) + 1}"
+        view = self._new_view()
+        self._makers[view] = name = f"put{len(self._makers) - len(self._keeps) + 1}"
         self._steps.append(Put(name, cloud, view, runs, relation.purpose, relation.why, merge))
-        self._view_puts[view] = name
         return view
+
+    def _new_view(self) -> str:
+        return f"catchment_{self._query}_{len(self._makers) + 1}"
 
     def _view(self, relation: Relation, cloud: str, beside: bool) -> str:
         key = (id(relation), cloud, beside)

@@ -62,7 +62,7 @@ class ConnectCloud:
         Where it is, and what bytes cost there.
     watch
         Called with the name of each point that a call comes by (`run`, `run: batch`, `run: end`, `put`, `put: sent`,
-        `put: end`, `forget`, `tables`), in the thread that makes the call. For tests and progress.
+        `put: end`, `keep`, `keep: end`, `forget`, `tables`), in the thread that makes the call. For tests and progress.
 
     The session is opened at the first call. If the cloud was restarted since, a new one is opened, unless views of
     a query were lost with the old one: that query gets a `CloudError`.
@@ -149,29 +149,34 @@ class ConnectCloud:
 
     def put(self, name: str, rows: pa.Table, errand: Errand) -> None:
         """Make rows a view of that name, in this session."""
-        if not _VIEW.fullmatch(name):
-            raise ParameterError(f"a view of the name {name!r}", "use small letters, digits and _")
         self.watch("put")
-        command = proto.Command()
-        view = command.create_dataframe_view
-        view.name, view.replace = name, True
-        with self._lock:
-            self._views.add(name)
+        command, view = self._new_view(name)
         if rows.nbytes <= _INLINE_BYTES and rows.num_rows <= CHUNK_ROWS:
             (view.input.local_relation.data,) = arrow_chunks(rows)
         elif rows.nbytes <= _PIECE_BYTES:
             view.input.chunked_cached_local_relation.dataHashes.extend(self._send(rows, errand))
         else:
-            pieces = [self._keep(piece, errand) for piece in _pieces(rows, _PIECE_BYTES)]
+            pieces = [self._sent(piece, errand) for piece in _pieces(rows, _PIECE_BYTES)]
             view.input.CopyFrom(_union([piece._plan.plan(self.session().client) for piece in pieces]))
             self._pieces[name] = pieces
         self.watch("put: sent")
-        for _ in self._line.answers(lambda client: _ignored(client, command), errand, rows=rows.num_rows):
-            pass
+        self._do(command, errand, rows=rows.num_rows)
         self.watch("put: end")
 
+    def keep(self, name: str, sql: str, errand: Errand) -> None:
+        """Run a SELECT, keep what it gives as blocks of the cloud, and make them a view of that name."""
+        self.watch("keep")
+        command, view = self._new_view(name)
+        asked = proto.Relation()
+        asked.sql.query = sql
+        piece = self._blocks(asked, errand)
+        view.input.CopyFrom(piece._plan.plan(self.session().client))
+        self._pieces[name] = [piece]
+        self._do(command, errand)
+        self.watch("keep: end")
+
     def forget(self, names: Iterable[str]) -> None:
-        """Drop views that were put; one that is not there, or a cloud that does not answer, is no error."""
+        """Drop views that were put or kept; one that is not there, or a cloud that does not answer, is no error."""
         self.watch("forget")
         with self._lock:
             here = [name for name in names if name in self._views]
@@ -240,14 +245,34 @@ class ConnectCloud:
         found: list[str] = hashes
         return found
 
-    def _keep(self, rows: pa.Table, errand: Errand) -> Any:
-        """Rows as blocks of the cloud; they are dropped with the last reference to what this gives."""
+    def _new_view(self, name: str) -> tuple[proto.Command, Any]:
+        """The command that makes a view, which is ours from now on, without what it shows."""
+        if not _VIEW.fullmatch(name):
+            raise ParameterError(f"a view of the name {name!r}", "use small letters, digits and _")
+        command = proto.Command()
+        view = command.create_dataframe_view
+        view.name, view.replace = name, True
+        with self._lock:
+            self._views.add(name)
+        return command, view
+
+    def _do(self, command: proto.Command, errand: Errand, rows: int = 0) -> None:
+        for _ in self._line.answers(lambda client: _ignored(client, command), errand, rows=rows):
+            pass
+
+    def _blocks(self, relation: proto.Relation, errand: Errand) -> Any:
+        """A relation as blocks of the cloud; they are dropped with the last reference to what this gives."""
         command = proto.Command()
         checkpoint = command.checkpoint_command
-        checkpoint.relation.chunked_cached_local_relation.dataHashes.extend(self._send(rows, errand))
+        checkpoint.relation.CopyFrom(relation)
         checkpoint.local = checkpoint.eager = True
         (kept,) = self._line.answers(lambda client: iter([client.execute_command(command)[1]]), errand)
         return kept["checkpoint_command_result"]
+
+    def _sent(self, rows: pa.Table, errand: Errand) -> Any:
+        relation = proto.Relation()
+        relation.chunked_cached_local_relation.dataHashes.extend(self._send(rows, errand))
+        return self._blocks(relation, errand)
 
     def _forget_all(self) -> None:
         """Views that are gone with their session."""

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pyspark.sql.connect.proto as proto
@@ -27,6 +28,8 @@ _UNKNOWN_SIZE = 1 << 60
 
 
 _LIST = "SHOW TABLE EXTENDED LIKE '*'"
+_LISTINGS = 5
+"""Tries: one fails if another query drops its view while Spark looks at each."""
 
 
 class TableReader:
@@ -49,11 +52,7 @@ class TableReader:
 
         Views that were put for a query are temporary, and none of these.
         """
-        try:
-            listed = _rows(session, _LIST)
-        except AnalysisException:  # another query dropped its view while Spark looked at each
-            listed = _rows(session, _LIST)
-        listed = [row for row in listed if not row["isTemporary"]]
+        listed = [row for row in _listed(session) if row["namespace"]]  # a view that goes is told as not temporary
         told = [row["information"] for row in listed]
         now, last = time.monotonic(), self._last
         if last is not None and now - last[0] < _SIZES_SECONDS and last[1] == told:
@@ -107,6 +106,13 @@ def _plan(sql: str) -> Any:
     plan = proto.Plan()
     plan.root.sql.query = sql
     return plan
+
+
+def _listed(session: SparkSession) -> list[dict[str, Any]]:
+    for _ in range(_LISTINGS - 1):
+        with suppress(AnalysisException):
+            return _rows(session, _LIST)
+    return _rows(session, _LIST)
 
 
 def _rows(session: SparkSession, sql: str) -> list[dict[str, Any]]:

@@ -86,9 +86,10 @@ class LocalCloud:
         with self._lock:
             if self._tables is None or time.monotonic() - self._read_at > self._catalog_seconds:
                 with self._speaking():
-                    # Not catalog.listTables, which fails if another thread drops a view while it looks at each.
+                    # Not catalog.listTables, which fails if another thread drops a view while it looks at each; and
+                    # not isTemporary, which is false for a view that was dropped since it was listed.
                     listed = self._spark.sql(f"SHOW TABLES IN `{self._database}`").collect()
-                    names = [row["tableName"].lower() for row in listed if not row["isTemporary"]]
+                    names = [row["tableName"].lower() for row in listed if row["namespace"]]
                     self._tables = {name: self._table(name) for name in names}
                 self._read_at = time.monotonic()
             return self._tables
@@ -126,6 +127,10 @@ class LocalCloud:
             frame = self._spark.createDataFrame(rows, schema=from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
             frame.createOrReplaceTempView(name)
         errand.ledger.add(self.name, errand.purpose, outward=False, size=_stream_bytes(rows), rows=rows.num_rows)
+
+    def keep(self, name: str, sql: str, errand: Errand) -> None:
+        with self._speaking(errand.query):
+            self._spark.sql(sql).localCheckpoint(eager=True).createOrReplaceTempView(name)
 
     def forget(self, names: Iterable[str]) -> None:
         with self._speaking():

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from unittest.mock import patch
 
 import pyarrow as pa
 
 from catchment.errors import CatchmentError, StatementError, TooManyBytesError
+from catchment.federation import planner
 from catchment.federation.cloud import Purpose
 from catchment.federation.federation import Federation, Outcome
-from catchment.federation.plan import Put, Run
+from catchment.federation.plan import Keep, Put, Run
+from catchment.federation.rules import bloom_join
 from catchment.testing.query_text import shrink, text
 from catchment.testing.random_queries import RandomQuery
 from catchment.testing.same_answer import difference
 
-__all__ = ["Exact", "Verdict", "check", "minimal"]
+__all__ = ["Exact", "Verdict", "check", "every_way", "minimal"]
 
 Exact = Callable[[str, bool], pa.Table]
 """What one Spark with the union says; the flag asks for the tables with the column `_cloud`."""
@@ -34,6 +39,13 @@ class Verdict:
     """Why one Spark has no answer: then a federation must not have one either."""
     ways: frozenset[str] = frozenset()
     """How the federation came to its answer."""
+
+
+@contextmanager
+def every_way() -> Iterator[None]:
+    """Small tables are treated as large ones are: pieces are kept and keys filtered, however little that saves."""
+    with patch.object(planner, "LEAST_KEPT", 0), patch.object(bloom_join, "LEAST_SAVING", -math.inf):
+        yield
 
 
 def check(federation: Federation, exact: Exact, query: RandomQuery) -> Verdict:
@@ -67,7 +79,8 @@ def minimal(federation: Federation, exact: Exact, verdict: Verdict) -> str:
 
     body = shrink(verdict.query.body, lambda body: fails(replace(verdict.query, body=body)))
     small = check(federation, exact, replace(verdict.query, body=body))
-    lines = [f"seed {verdict.query.seed}: {small.problem}", f"  {text(body)}", f"  shrunk from {verdict.query.text}"]
+    problem = small.problem or f"the second time all is well; the first time: {verdict.problem}"
+    lines = [f"seed {verdict.query.seed}: {problem}", f"  {text(body)}", f"  shrunk from {verdict.query.text}"]
     try:
         lines.append(federation.explain(text(body)))
     except CatchmentError as problem:
@@ -80,7 +93,7 @@ def _said(problem: Exception) -> str:
 
 
 def _ways(outcome: Outcome) -> frozenset[str]:
-    """By the purposes of a plan's steps: split, Bloom filter, broadcast, shipped, one cloud, put together."""
+    """By the purposes of a plan's steps: split, Bloom filter, broadcast, shipped, kept, one cloud, put together."""
     plan = outcome.plan
     if plan is None:
         return frozenset()
@@ -91,6 +104,8 @@ def _ways(outcome: Outcome) -> frozenset[str]:
         if isinstance(step, Put):
             names = {Purpose.FILTER: "Bloom filter", Purpose.PARTIAL: "split", Purpose.ROWS: "broadcast"}
             found.add(names.get(step.purpose, "broadcast"))
+        elif isinstance(step, Keep):
+            found.add("kept")
     if not found:
         found.add("put together" if sum(isinstance(step, Run) for step in plan) > 1 else "one cloud")
     return frozenset(found)

@@ -52,7 +52,7 @@ class Desk:
     def tables(self) -> list[str]:
         """The names of the tables that are there now, in lower case."""
         listed = self.run("SHOW TABLES").to_pylist()
-        return [str(row["tableName"]).lower() for row in listed if not row["isTemporary"]]
+        return [str(row["tableName"]).lower() for row in listed if row["namespace"]]
 
     def columns(self, table: str) -> tuple[Column, ...]:
         """The columns of a table that is there."""
