@@ -29,6 +29,7 @@ NAMES = ("paris", "rome")
 ONE = "one"
 INDEXES = {
     "by_rank": "rankings(pageRank)",
+    "by_url": "rankings(pageURL) INCLUDE (pageRank)",
     "by_date": "uservisits(visitDate) INCLUDE (sourceIP, destURL, adRevenue)",
 }
 _FILES = 8

@@ -19,6 +19,7 @@ from catchment.federation.bloom import BloomShape, as_row, merge
 from catchment.federation.cloud import Cloud, Errand
 from catchment.federation.ledger import Ledger
 from catchment.federation.plan import Keep, Plan, Put, Run, Step
+from catchment.federation.probe import probed_text
 
 __all__ = ["Execution", "concatenate", "execute"]
 
@@ -31,6 +32,8 @@ class Execution:
     true_rows: dict[str, int] = field(default_factory=dict)
     true_bytes: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    said: dict[str, list[str]] = field(default_factory=dict)
+    """Of steps that chose under way: what."""
 
 
 def execute(plan: Plan, clouds: Mapping[str, Cloud], query: str, ledger: Ledger) -> Execution:
@@ -104,13 +107,16 @@ def _run_steps(
 
 def _step(step: Step, cloud: Cloud, errand: Errand, found: dict[str, pa.Table], done: Execution) -> None:
     start = perf_counter()
+    sql = "" if isinstance(step, Put) else step.sql
+    if not isinstance(step, Put) and step.probes:
+        sql, done.said[step.name] = probed_text(step, found)
     if isinstance(step, Run):
-        rows = cloud.run(step.sql, errand)
+        rows = cloud.run(sql, errand)
         found[step.name] = rows
         done.true_rows[step.name] = rows.num_rows
         done.true_bytes[step.name] = rows.nbytes
     elif isinstance(step, Keep):
-        cloud.keep(step.view, step.sql, errand)
+        cloud.keep(step.view, sql, errand)
     else:
         cloud.put(step.view, _merged(step, [found[name] for name in step.needs]), errand)
     done.seconds[step.name] = perf_counter() - start

@@ -48,6 +48,9 @@ def _step(step: Step, execution: Execution | None) -> Iterator[str]:
     what = f"keep in {step.cloud} as {step.view}" if isinstance(step, Keep) else f"ask {step.cloud}"
     yield f"{step.name}: {what}{after}{why}"
     yield f"    {readable(step.sql)}"
+    if execution is not None:
+        for said in execution.said.get(step.name, ()):
+            yield f"    read {said}"
     line = f"    estimated: {step.rows:,.0f} rows, {_size(step.bytes)}"
     if execution is not None and step.name in execution.true_rows:
         line += f"; true: {execution.true_rows[step.name]:,} rows, {_size(execution.true_bytes[step.name])}"

@@ -55,4 +55,4 @@ class IndexBelief:
 
 def uses_index(plan: Plan) -> bool:
     """Whether an answer depends on what was believed."""
-    return any(not isinstance(step, Put) and HIDDEN in step.sql for step in plan)
+    return any(not isinstance(step, Put) and (step.probes or HIDDEN in step.sql) for step in plan)

@@ -16,7 +16,8 @@ from catchment.federation.spark_text import name_text, string_text
 __all__ = ["SESSION_SETTINGS", "about_text", "files_text", "make_about_text", "make_segment_text"]
 
 ROW_GROUP_BYTES = 8 << 20
-PAGE_ROWS = 2000
+PAGE_ROWS = 500
+"""Of which a key that is looked up reads one page."""
 FILE_BYTES = 48 << 20
 """Of the source, for each file of a segment: a point opens one file, and a wide range is read by several tasks."""
 MOST_FILES = 512

@@ -8,12 +8,33 @@ the clouds' answers are simply to be put together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
-from catchment.federation.cloud import Purpose
+from sqlglot import exp
 
-__all__ = ["Keep", "Plan", "Put", "Run", "Step"]
+from catchment.federation.cloud import Purpose, Table
+
+__all__ = ["Keep", "Plan", "Probe", "Put", "Run", "Step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A table that a step may read by an index once the keys are known that it is joined with."""
+
+    mark: str
+    """What stands in the step's template for the SELECT over the table."""
+    leaf: exp.Select
+    table: Table
+    alias: str
+    column: str
+    runs: tuple[str, ...]
+    """Those whose rows hold the keys."""
+    place: int
+    """Of the key among their columns."""
+    choose: Callable[..., Any]
+    """The rule that weighs the index against the scan (`rules/use_index.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +46,14 @@ class Run:
     sql: str
     purpose: Purpose
     needs: tuple[str, ...] = ()
-    """The `Put`s and `Keep`s that must be there first."""
+    """The `Put`s and `Keep`s that must be there first, and the `Run`s of which probes take keys."""
     why: str = ""
     rows: float = 0.0
     """As estimated, like `bytes`."""
     bytes: float = 0.0
+    template: str = ""
+    """The statement, with marks for its probes; `sql` is what it is without them."""
+    probes: tuple[Probe, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +85,8 @@ class Keep:
     rows: float = 0.0
     """As estimated, like `bytes`."""
     bytes: float = 0.0
+    template: str = ""
+    probes: tuple[Probe, ...] = ()
 
 
 Step = Run | Put | Keep

@@ -19,12 +19,13 @@ from sqlglot import exp
 from catchment.federation.catalog import Catalog
 from catchment.federation.cloud import Purpose
 from catchment.federation.dialect import write
-from catchment.federation.plan import Keep, Plan, Put, Run, Step
+from catchment.federation.plan import Keep, Plan, Probe, Put, Run, Step
 from catchment.federation.planning import Prices
 from catchment.federation.relation import Relation, Unplanned, name_of, select_from
 from catchment.federation.rules import RULES
 from catchment.federation.rules.bind import Block, bind
 from catchment.federation.rules.place import place
+from catchment.federation.rules.probe_index import PROBE, ProbeOffer
 from catchment.federation.rules.set_operation import set_operation
 from catchment.federation.rules.ship import ship
 from catchment.federation.rules.use_index import Replacement, use_index
@@ -64,6 +65,7 @@ class Planner:
         self.use_index = index
         self.home = min(prices, key=lambda cloud: (sum(prices[cloud]), tuple(prices).index(cloud)))
         self.notes: list[str] = []
+        self.probes: list[ProbeOffer] = []
         self._query = query
         self._steps: list[Step] = []
         self._runs: dict[tuple[int, str], str] = {}
@@ -167,13 +169,36 @@ class Planner:
         """What a step that runs a piece knows of it."""
         piece = relation.pieces[cloud]
         named = dict.fromkeys(table.name for table in piece.find_all(exp.Table))
+        template, probes = self._probed(piece)
+        needs = [self._makers[name] for name in named if name in self._makers]
         return {
             "sql": write(piece),
-            "needs": tuple(self._makers[name] for name in named if name in self._makers),
+            "template": template,
+            "probes": probes,
+            "needs": tuple(dict.fromkeys([*needs, *(run for probe in probes for run in probe.runs)])),
             "why": relation.why,
             "rows": relation.rows_of(cloud),
             "bytes": relation.bytes_of(cloud),
         }
+
+    def _probed(self, piece: exp.Query) -> tuple[str, tuple[Probe, ...]]:
+        """A piece with marks for what an index may serve: those leaves whose keys pass by here anyway."""
+        piece = piece.copy()
+        probes: list[Probe] = []
+        for leaf in [node for node in piece.find_all(exp.Select) if PROBE in node.meta and node is not piece]:
+            offer = self.probes[leaf.meta[PROBE]]
+            runs = [self._runs.get((id(offer.keys), cloud)) for cloud in offer.keys.pieces]
+            if None in runs:
+                continue
+            mark = select_from(f"catchment_{self._query}_probe_{len(probes) + 1}", ("key",))
+            leaf.replace(mark)
+            probes.append(
+                Probe(
+                    write(mark), leaf, offer.table, offer.alias, offer.column,
+                    tuple(run for run in runs if run), offer.place, self.use_index,
+                )
+            )  # fmt: skip
+        return (write(piece), tuple(probes)) if probes else ("", ())
 
     def _kept_piece(self, relation: Relation, cloud: str) -> exp.Select:
         """A cloud's own piece, which is run once and stays there."""

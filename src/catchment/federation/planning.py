@@ -27,6 +27,8 @@ class Planning(Protocol):
     """What was decided, and why, for EXPLAIN."""
     types_of: Callable[[str], Sequence[str]]
     """The types of the columns of a query that reads no table."""
+    probes: list[Any]
+    """What an index may serve once keys are known (`rules/probe_index.py`)."""
     use_index: Callable[..., Any]
     """What stands in place of a scan in one cloud, if an index does (`rules/use_index.py`)."""
 

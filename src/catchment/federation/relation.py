@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from catchment.federation.cloud import Purpose
+from catchment.federation.cloud import Purpose, Table
 
 __all__ = ["Relation", "Unplanned", "column", "derived", "name_of", "select_from", "wrap"]
 
@@ -36,6 +36,8 @@ class Relation:
     """Whether a piece may be read twice and gives the same rows, at the price of a scan."""
     stable: bool = True
     """Whether a piece gives the same rows each time."""
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    """By cloud, of the pieces that are a SELECT of a table's columns and nothing else."""
     kept: float = 1.0
     """The part of a table's rows that its conditions leave."""
     purpose: Purpose = Purpose.ROWS
@@ -65,6 +67,7 @@ class Relation:
             pieces={cloud: change(piece) for cloud, piece in self.pieces.items()},
             standin=change(self.standin),
             constant=None if self.constant is None else change(self.constant),
+            tables={},
             **more,  # type: ignore[arg-type]
         )
 

@@ -25,7 +25,7 @@ from catchment.federation.rules.bind import Block, Source
 from catchment.federation.rules.push_filters import conjuncts
 from catchment.federation.rules.types import type_of_column
 
-__all__ = ["BloomOffer", "bloom_offer", "reduced"]
+__all__ = ["BloomOffer", "bloom_offer", "equalities", "reduced"]
 
 RATE = 0.01
 """Of strangers that pass: ten times as many bits would keep back hardly more."""
@@ -54,7 +54,7 @@ def bloom_offer(block: Block, number: int, pivot: int) -> BloomOffer | None:
     relation = source.relation
     if not relation.pieces or not relation.scan or not by.relation.scan:
         return None
-    pairs = [pair for pair in _equalities(block, number, pivot) if _type(pair, source, by) is not None]
+    pairs = [pair for pair in equalities(block, number, pivot) if _type(pair, source, by) is not None]
     if not pairs:
         return None
     kept = min(1.0, max(by.relation.kept, by.relation.rows / relation.rows) + RATE)
@@ -119,12 +119,13 @@ def reduced(planner: Planning, block: Block, number: int, offer: BloomOffer) -> 
     return replace(
         source.relation,
         pieces=pieces,
+        tables={},
         rows=max(1.0, source.relation.rows * offer.kept),
         why=f"the rows of {source.alias} whose keys pass the filter of {pivot.alias}",
     )
 
 
-def _equalities(block: Block, number: int, pivot: int) -> list[tuple[str, str]]:
+def equalities(block: Block, number: int, pivot: int) -> list[tuple[str, str]]:
     """Pairs of columns, the pivot's first, that every row of the answer has equal if it has the source's row at all."""
     joins = block.select.args.get("joins") or []
     first = len(block.sources) - len(joins)

@@ -14,6 +14,7 @@ from catchment.federation.planning import Planning
 from catchment.federation.relation import Relation
 from catchment.federation.rules.bind import Block
 from catchment.federation.rules.bloom_join import BloomOffer, bloom_offer, reduced
+from catchment.federation.rules.probe_index import probe_index
 
 __all__ = ["place"]
 
@@ -55,7 +56,7 @@ def _at_pivot(planner: Planning, block: Block, number: int) -> Block:
             planner, source.relation, pivot.relation
         ):
             smaller[other] = reduced(planner, placed, other, offer)
-    return replace(placed, reduced=smaller)
+    return probe_index(planner, replace(placed, reduced=smaller))
 
 
 def _offer(planner: Planning, block: Block, number: int, pivot: int) -> BloomOffer | None:

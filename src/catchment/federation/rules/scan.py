@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from sqlglot import exp
 
 from catchment.federation.catalog import LogicalTable
+from catchment.federation.cloud import Table
 from catchment.federation.dialect import CLOUD_COLUMN, DIALECT
 from catchment.federation.estimates import row_width
 from catchment.federation.planning import Planning
@@ -33,6 +34,7 @@ def scan(
     clouds = clouds or [table.clouds[0]]
     pieces: dict[str, exp.Query] = {}
     rows: dict[str, float] = {}
+    plain: dict[str, Table] = {}
     for cloud in clouds:
         leaf = _leaf(table, alias, names, conditions, cloud)
         rows[cloud] = estimate_rows(table.parts[cloud], predicate)
@@ -41,6 +43,8 @@ def scan(
             planner.notes.append(f"{cloud}: {found.reason}")
             rows[cloud] = found.rows
         pieces[cloud] = leaf if found is None else found.relation
+        if found is None:
+            plain[cloud] = table.parts[cloud]
     total = sum(rows.values())
     return Relation(
         pieces,
@@ -50,6 +54,7 @@ def scan(
         row_width(kinds),
         {cloud: part / total for cloud, part in rows.items()},
         scan=True,
+        tables=plain,
         kept=total / max(total, sum(estimate_rows(table.parts[cloud], None) for cloud in table.clouds)),
         why=f"the columns of {table.name} that are needed",
     )

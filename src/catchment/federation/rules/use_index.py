@@ -43,6 +43,8 @@ class Replacement:
     reason: str
     rows: float
     """About how many it gives."""
+    weight: float = 0.0
+    """What it costs, where a scan costs 1; nothing where it is to be taken whatever it costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +76,13 @@ def use_index(leaf: exp.Select, table: Table, *, always: bool = False) -> Replac
     if best is None:
         return None
     rows = best.index.rows
-    if best.cost >= rows * _scan_cost(best.index) and not always:
+    weight = 0.0 if always else best.cost / max(1.0, rows * _scan_cost(best.index))
+    if weight >= 1:
         return None
     said = f"index {best.index.name} on {best.index.column}: about {best.read:,.0f} of {rows:,.0f} rows are read"
     if best.index.fresh:
         said += f", {len(best.index.fresh)} added files among them"
-    return Replacement(_relation(leaf, best), said, estimate_rows(table, where.this if where else None))
+    return Replacement(_relation(leaf, best), said, estimate_rows(table, where.this if where else None), weight)
 
 
 def _is_leaf(leaf: exp.Select) -> bool:
