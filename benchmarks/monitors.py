@@ -142,7 +142,7 @@ def _windows(sites: int, *, quick: bool) -> tuple[float, float, tuple[Any, ...]]
     Errors are relative to the squared number of events in the window, as the sketch's own is.
     """
     window = 20_000 if quick else 1_000_000
-    events = window + (1_000 if quick else 6_400_000 // sites)
+    events = window + (1_000 if quick else MEASURED)
     drawn = draw(WEB, events, sites)
     times = np.arange(1, events + 1)
     watch = SelfJoin(theta=0.15, epsilon=0.15, delta=0.15, window=window)

@@ -147,6 +147,22 @@ def test_what_spark_says_of_the_statement_is_told_though_its_fragments_were_stop
         federation.sql("SELECT k, count(*) AS n FROM big GROUP BY k")
 
 
+def test_a_query_that_failed_may_be_asked_again_by_its_name() -> None:
+    class Refusing(ScriptedCloud):
+        def run(self, sql: str, errand: Errand) -> pa.Table:
+            if errand.query in self.stopped:
+                raise CancelledQueryError("stopped", "ask again")
+            return super().run(sql, errand)
+
+    paris, rome = ScriptedCloud("paris", fail_at=1), Refusing("rome", slow=True)
+    with Federation([paris, rome]) as federation:
+        with pytest.raises(CloudError):
+            federation.query(QUERY, query_id="Report 1")
+        assert rome.stopped
+        paris.fail_at, rome.slow = None, False
+        assert federation.query(QUERY, query_id="Report 1").table.num_rows == 1
+
+
 def test_cancel_reaches_the_clouds() -> None:
     clouds = [ScriptedCloud("paris", slow=True), ScriptedCloud("rome", slow=True)]
     with Federation(clouds) as federation:

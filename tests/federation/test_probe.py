@@ -16,6 +16,7 @@ from catchment.federation.index_text import LONGEST_LIST
 from catchment.federation.intervals import Domain
 from catchment.federation.plan import Plan, Run
 from catchment.federation.probe import MOST_KEYS, probed_text
+from catchment.federation.relation import Unplanned
 from tests.federation.plan_text import plan_of
 
 ROWS = 3_000_000
@@ -122,6 +123,41 @@ def test_no_key_is_nothing_to_read_and_too_many_are_a_scan() -> None:
         text, said = asked("n", list(range(0, 3 * count, 3)), pa.int32())
         assert "rows_1" not in text
         assert said.startswith("pages by scan")
+
+
+@pytest.mark.parametrize(
+    ("key", "keys", "kind", "said"),
+    [
+        ("url", ["x" * 1000] * 9 + [f"{n:01000}" for n in range(1200)], pa.string(), "the keys take"),
+        ("day", [10**7], pa.int32(), "a day that has no name"),
+        ("url", [b"\xff"], pa.binary(), "a key is no text"),
+    ],
+)
+def test_keys_that_cannot_be_written_are_a_scan(key: str, keys: list[Any], kind: pa.DataType, said: str) -> None:
+    column = pa.array(keys, kind)
+    if kind == pa.int32():
+        column = column.view(pa.date32())
+    elif kind == pa.binary():
+        column = column.view(pa.string())
+    plan = planned(f"SELECT p.rank FROM pages AS p JOIN visits AS v ON p.{key} = v.{key} WHERE v.n < 5", key)
+    step = probing(plan)[0]
+    text, (reason,) = probed_text(step, dict.fromkeys(step.probes[0].runs, pa.table({key: column})))
+    assert text == step.sql
+    assert said in reason
+
+
+def test_a_zero_byte_is_written_so_that_no_digit_is_taken_for_its_own() -> None:
+    text, _ = asked("url", ["\x0012", "\n"], pa.string())
+    assert "IN ('\\00012', '\\n')" in text
+
+
+def test_relations_of_one_name_are_told_apart_by_nobody() -> None:
+    query = (
+        "SELECT p.rank FROM pages AS p LEFT SEMI JOIN visits AS v ON p.rank = v.n "
+        "JOIN visits AS v ON v.n = p.rank WHERE p.url = v.url"
+    )
+    with pytest.raises(Unplanned, match="two relations of one name"):
+        planned(query, "url")
 
 
 def test_the_keys_cross_no_border_for_it() -> None:

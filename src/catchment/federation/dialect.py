@@ -15,6 +15,8 @@ CLOUD_COLUMN = "_cloud"
 
 
 DIALECT = Spark()
+DIALECT.ESCAPED_SEQUENCES = {**DIALECT.ESCAPED_SEQUENCES, "\0": "\\000"}
+"""Spark reads a zero byte that is written \\0 together with two digits that may stand behind it."""
 
 _NEEDLESS_QUOTES = re.compile(r"`([a-z_]\w*)`")
 

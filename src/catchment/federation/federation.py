@@ -262,12 +262,15 @@ class Federation:
                 del self._running[name]
 
     def _label(self, name: str) -> str:
-        """A name for one thing tried for a query: a cloud that was told to stop it does what is tried next."""
+        """A name for one thing tried for a query: a cloud that was told to stop it does what is tried next.
+
+        It is nobody else's, whatever the query is called; views carry it too.
+        """
         with self._lock:
             taken = self._running[name]
             if "" in taken:
                 raise CancelledQueryError(f"query {name} was stopped", "ask again")
-            label = f"{name}_{len(taken)}" if taken else name
+            label = uuid.uuid4().hex[:12]
             taken.add(label)
             return label
 

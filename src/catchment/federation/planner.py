@@ -141,7 +141,7 @@ class Planner:
         if set(relation.pieces) <= {cloud} and not sliced:
             return relation.pieces[cloud].copy()
         beside = cloud in relation.pieces and not sliced
-        beside = beside and (relation.scan or relation.bytes_of(cloud) >= LEAST_KEPT)
+        beside = beside and (relation.scan or self._pays_to_keep(relation, cloud))
         view = self._view(relation, cloud, beside)
         there: exp.Query = select_from(view, relation.columns)
         if sliced:
@@ -199,6 +199,11 @@ class Planner:
                 )
             )  # fmt: skip
         return (write(piece), tuple(probes)) if probes else ("", ())
+
+    @staticmethod
+    def _pays_to_keep(relation: Relation, cloud: str) -> bool:
+        """Partial results are read once, in one cloud; what several read is run once, and sent to all."""
+        return relation.purpose is Purpose.PARTIAL and relation.stable and relation.bytes_of(cloud) >= LEAST_KEPT
 
     def _kept_piece(self, relation: Relation, cloud: str) -> exp.Select:
         """A cloud's own piece, which is run once and stays there."""

@@ -18,32 +18,42 @@ __all__ = ["MOST_KEYS", "probed_text"]
 
 MOST_KEYS = 16 * LONGEST_LIST
 """Of more the text would be long, and hardly a page of the index without one."""
+MOST_BYTES = 1 << 20
+"""Of all keys that are texts together."""
 
 
 def probed_text(step: Run | Keep, found: Mapping[str, pa.Table]) -> tuple[str, list[str]]:
     """The statement of a step, and what was chosen for each of its probes."""
     text, said = step.template, []
     for probe in step.probes:
-        relation, reason = _read(probe, _keys(probe, found))
+        try:
+            relation, reason = _read(probe, _keys(probe, found))
+        except ValueError as problem:
+            relation, reason = write(probe.leaf), f"{probe.table.name} by scan: {problem}"
         text = text.replace(probe.mark, relation)
         said.append(reason)
     return text, said
 
 
-def _keys(probe: Probe, found: Mapping[str, pa.Table]) -> list[int | str | date] | None:
-    """The keys in order; None if there are too many."""
+def _keys(probe: Probe, found: Mapping[str, pa.Table]) -> list[int | str | date]:
+    """The keys in order; `ValueError` if there are too many, or some that cannot be written in SQL."""
     columns = [found[run].column(probe.place) for run in probe.runs]
     chunks = [chunk for column in columns for chunk in column.chunks]
     if not chunks:
         return []
     keys = pc.drop_null(pc.unique(pa.chunked_array(chunks)))
-    return None if len(keys) > MOST_KEYS else sorted(keys.to_pylist())
+    if len(keys) > MOST_KEYS:
+        raise ValueError(f"there are more than {MOST_KEYS:,} keys")
+    if keys.nbytes > MOST_BYTES:
+        raise ValueError(f"the keys take {keys.nbytes:,} bytes")
+    try:
+        return sorted(keys.to_pylist())
+    except (UnicodeDecodeError, OverflowError):
+        raise ValueError("a key is no text, or a day that has no name") from None
 
 
-def _read(probe: Probe, keys: Sequence[int | str | date] | None) -> tuple[str, str]:
+def _read(probe: Probe, keys: Sequence[int | str | date]) -> tuple[str, str]:
     name = probe.table.name
-    if keys is None:
-        return write(probe.leaf), f"{name} by scan: there are more than {MOST_KEYS:,} keys"
     if not keys:
         return write(probe.leaf.where(exp.false())), f"nothing of {name}: there is no key"
     parts: list[Replacement] = []

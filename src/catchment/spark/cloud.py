@@ -187,7 +187,9 @@ class ConnectCloud:
             # A view lives in our session: with a cloud that is gone, or the session, it is gone too.
             with suppress(CatchmentError):
                 self._line.ask(lambda session: [session.catalog.dropTempView(name) for name in here])
-        del dropped  # which drops the blocks at the cloud, after the views over them
+        del (
+            dropped
+        )  # which lets the cloud drop the blocks, at its next collection of garbage, after the views over them
         if worn:
             self._line.renew()
             self._worn = 0

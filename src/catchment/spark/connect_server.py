@@ -184,6 +184,7 @@ def _properties(settings: ServerSettings, token: str, port: int) -> str:
             "spark.driver.memory": settings.heap,
             "spark.driver.extraJavaOptions": " ".join(f'"{option}"' for option in java),
             "spark.sql.shuffle.partitions": str(settings.cores),
+            "spark.cleaner.periodicGC.interval": "5min",  # blocks of views that are gone are dropped then
             "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
             "spark.local.dir": str(folder / "scratch"),
             "spark.connect.grpc.binding.address": "127.0.0.1",

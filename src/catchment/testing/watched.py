@@ -84,7 +84,7 @@ def watched(
 
     With `times` (ascending) every site is told the time at the end of every step, events or not. `pace` is the number
     of events in a millisecond of the machines' clock. The first `warm` events are one step, of which nothing is
-    counted: the monitor begins when they are there.
+    counted: they come at once, the time that they would have taken passes, and the monitor begins.
     """
     names = [f"s{place}" for place in range(sites)]
     machines = {name: Site(name, (watch,), keep=1 << 60) for name in names}
@@ -105,6 +105,8 @@ def watched(
             now = Arrived(time=int(times[ends[at] - 1]))
             for name in names:
                 network.give(name, now)
+        if warm and at == 0:
+            network.pass_time(warm // pace)
         if network.delivered != seen:
             seen = network.delivered
             claim = coordinator.claim(watch.number)

@@ -115,6 +115,8 @@ def bind(planner: Planning, select: exp.Select, env: Mapping[str, Relation]) -> 
     select = select.copy()
     select.set("with_", None)
     nodes = _source_nodes(select)
+    if len({node.alias_or_name.lower() for node, _ in nodes}) < len(nodes):
+        raise Unplanned("two relations of one name")  # which Spark allows where a semi join hides the first
     if select.args.get("laterals") and len(nodes) > 1:
         raise Unplanned("a LATERAL VIEW beside a join")
     pushed = push_filters(select, [node.alias_or_name for node, _ in nodes])
