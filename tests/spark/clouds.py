@@ -29,8 +29,7 @@ _folder: list[Path] = []
 def running_clouds(number: int = 2) -> Iterator[dict[str, CloudSettings]]:
     """Clouds without any table, by their names: address and token. A server that died is started anew.
 
-    >>> with running_clouds(2) as clouds:  # doctest: +SKIP
-    ...     federation = Federation(ConnectCloud(each) for each in clouds.values())
+    `Federation(ConnectCloud(each) for each in clouds.values())` asks them all.
     """
     names = NAMES[:number]
     for name in names:
