@@ -107,19 +107,24 @@ def _run_steps(
 
 def _step(step: Step, cloud: Cloud, errand: Errand, found: dict[str, pa.Table], done: Execution) -> None:
     start = perf_counter()
-    sql = "" if isinstance(step, Put) else step.sql
-    if not isinstance(step, Put) and step.probes:
-        sql, done.said[step.name] = probed_text(step, found)
-    if isinstance(step, Run):
-        rows = cloud.run(sql, errand)
-        found[step.name] = rows
-        done.true_rows[step.name] = rows.num_rows
-        done.true_bytes[step.name] = rows.nbytes
-    elif isinstance(step, Keep):
-        cloud.keep(step.view, sql, errand)
-    else:
+    if isinstance(step, Put):
         cloud.put(step.view, _merged(step, [found[name] for name in step.needs]), errand)
+    else:
+        _ask(step, cloud, errand, found, done)
     done.seconds[step.name] = perf_counter() - start
+
+
+def _ask(step: Run | Keep, cloud: Cloud, errand: Errand, found: dict[str, pa.Table], done: Execution) -> None:
+    sql = step.sql
+    if step.probes:
+        sql, done.said[step.name] = probed_text(step, found)
+    if isinstance(step, Keep):
+        cloud.keep(step.view, sql, errand)
+        return
+    rows = cloud.run(sql, errand)
+    found[step.name] = rows
+    done.true_rows[step.name] = rows.num_rows
+    done.true_bytes[step.name] = rows.nbytes
 
 
 def _merged(step: Put, parts: list[pa.Table]) -> pa.Table:

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from catchment.federation.cloud import Purpose, Table
 
-__all__ = ["Keep", "Plan", "Probe", "Put", "Run", "Step"]
+__all__ = ["Asked", "Keep", "Plan", "Probe", "Put", "Run", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Ask a cloud for what a SELECT gives."""
+class Asked:
+    """A SELECT that a cloud runs."""
 
     name: str
     cloud: str
@@ -54,6 +54,11 @@ class Run:
     template: str = ""
     """The statement, with marks for its probes; `sql` is what it is without them."""
     probes: tuple[Probe, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run(Asked):
+    """Ask a cloud for what a SELECT gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +77,10 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(Asked):
     """Make what a SELECT gives a view in its own cloud."""
 
-    name: str
-    cloud: str
-    view: str
-    sql: str
-    purpose: Purpose
-    needs: tuple[str, ...] = ()
-    why: str = ""
-    rows: float = 0.0
-    """As estimated, like `bytes`."""
-    bytes: float = 0.0
-    template: str = ""
-    probes: tuple[Probe, ...] = ()
+    view: str = ""
 
 
 Step = Run | Put | Keep

@@ -212,7 +212,7 @@ class Planner:
             self._kept.append(relation)
             self._keeps[key] = view = self._new_view()
             self._makers[view] = name = f"keep{len(self._keeps)}"
-            self._steps.append(Keep(name, cloud, view, purpose=relation.purpose, **self._asked(relation, cloud)))
+            self._steps.append(Keep(name, cloud, purpose=relation.purpose, view=view, **self._asked(relation, cloud)))
         return select_from(self._keeps[key], relation.columns)
 
     def put(self, relation: Relation, cloud: str, sources: Sequence[str], *, merge: str = "rows") -> str:

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from catchment.federation.dialect import write
 from catchment.federation.index_text import LONGEST_LIST
-from catchment.federation.plan import Keep, Probe, Run
+from catchment.federation.plan import Asked, Probe
 from catchment.federation.rules.use_index import Replacement
 
 __all__ = ["MOST_KEYS", "probed_text"]
@@ -22,7 +22,7 @@ MOST_BYTES = 1 << 20
 """Of all keys that are texts together."""
 
 
-def probed_text(step: Run | Keep, found: Mapping[str, pa.Table]) -> tuple[str, list[str]]:
+def probed_text(step: Asked, found: Mapping[str, pa.Table]) -> tuple[str, list[str]]:
     """The statement of a step, and what was chosen for each of its probes."""
     text, said = step.template, []
     for probe in step.probes:
