@@ -186,6 +186,15 @@ def test_what_spark_refuses_is_refused(world: tuple[Federation, Any, list[Any]],
     assert not [view for cloud in clouds for view in cloud.views()]
 
 
+def test_what_spark_said_is_said_when_another_thread_met_it(spark: Any) -> None:
+    from catchment.spark.local_clouds import LocalCloud
+
+    cloud = LocalCloud(spark, "one", "default", settings={"spark.sql.adaptive.enabled": "false"})
+    query = "SELECT /*+ BROADCAST(b) */ a.id FROM range(3) a JOIN (SELECT uuid() AS s FROM range(3)) b ON a.id = b.s"
+    with pytest.raises(QueryError, match="CAST_INVALID_INPUT"):
+        _one(cloud, query)
+
+
 def test_the_hidden_column_is_the_cloud(world: tuple[Federation, Any, list[Any]]) -> None:
     federation, _, _ = world
     counts = federation.sql("SELECT _cloud, count(*) AS n FROM t GROUP BY _cloud").to_pylist()

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -177,7 +177,7 @@ class LocalCloud:
                 raise CloudError(
                     f"cloud {self.name!r} is gone ({problem})", "start its Spark again", cloud=self.name
                 ) from problem
-            said = _PLACE.sub("", str(problem).strip().split("\n")[0])
+            said = _PLACE.sub("", _reason(problem).strip().split("\n")[0])
             raise QueryError(f"cloud {self.name!r} cannot answer: {said}", "mend the statement") from problem
         finally:
             if query is not None:
@@ -186,6 +186,16 @@ class LocalCloud:
 
 _PLACE = re.compile(r"; line \d+ pos \d+;?$")
 """Where in a fragment something is wrong, which is nowhere in the user's text."""
+
+
+def _reason(problem: PySparkException | Py4JError) -> str:
+    """What Spark said: an error of a thread that waited for another has only the place of the call in its own text."""
+    if not isinstance(problem, Py4JJavaError):
+        return str(problem)
+    java = problem.java_exception
+    while java.getCause() is not None:
+        java = java.getCause()
+    return str(java.getMessage() or java.toString())
 
 
 def _tag(query: str) -> str:

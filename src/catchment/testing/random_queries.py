@@ -234,7 +234,8 @@ class _Maker:
             depth = 1 if self._rng.random() < 0.4 and family != "big" else 0
             written = self._some.value(scope, family, depth) if depth else self._some.column(scope, family)
             if written[0] in "-'(0123456789" or "'" in written or written in ("true", "false"):
-                written = self._some.column(scope, self._rng.choice(("int", "string")))  # a literal is an ordinal
+                family = self._rng.choice(("int", "string"))  # a literal is an ordinal
+                written = self._some.column(scope, family)
             keys.append(Item(written, f"g{place}", family))
         keys = [key for key in keys if not key.sql[0].isdigit() and key.sql[0] not in "-'(" and "NULL" not in key.sql]
         if len({key.sql for key in keys}) < len(keys):
