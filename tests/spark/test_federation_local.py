@@ -52,6 +52,8 @@ AGGREGATES = [
     "SELECT k, sort_array(collect_list(a)), sort_array(collect_set(s)), count(a) FILTER (WHERE b),"
     " count(DISTINCT s) FILTER (WHERE b), avg(DISTINCT d) FROM t GROUP BY k",
     "SELECT k, s, sum(a) FROM t GROUP BY ALL ORDER BY ALL",
+    "SELECT min(struct('x' AS x, a)), max(struct(a, array(struct('y' AS y)))) FROM t WHERE a > 75",  # null in two
+    "SELECT min_by(s, struct('x' AS x, a)) FROM t WHERE a > 1000",
     "SELECT CASE WHEN a > 50 THEN 'hi' ELSE 'lo' END g, count(*) FROM t GROUP BY g",
     "SELECT s, rank() OVER (ORDER BY sum(a) DESC) r, sum(sum(a)) OVER () tot FROM t GROUP BY s",
     "SELECT cast(sum(d) AS string), cast(avg(d) AS string), cast(avg(cast(d AS decimal(38,10))) AS string) FROM t",
@@ -78,6 +80,8 @@ JOINS = [
     "SELECT k, t.a FROM t FULL JOIN u USING (k) WHERE a < 10 OR a IS NULL",
     "SELECT a FROM t LEFT SEMI JOIN u ON t.k = u.k AND u.w > 12",
     "SELECT a FROM t LEFT ANTI JOIN u ON t.k = u.k",
+    "SELECT a FROM t LEFT ANTI JOIN (SELECT k AS c FROM u WHERE w > 12) AS c ON t.k = c.c",
+    "SELECT a FROM t LEFT SEMI JOIN (SELECT k AS j, st AS a FROM t) AS a ON t.k = a.j AND a.a.x = 1",
     "SELECT t1.a, t2.a FROM t t1 JOIN t t2 ON t1.a = t2.a + 1 WHERE t1.k = 2",
     "SELECT v.x, t.a FROM t JOIN (VALUES (1), (2)) v(x) ON t.a = v.x",
 ]
@@ -169,7 +173,9 @@ def test_the_answer_is_that_of_one_spark(world: tuple[Federation, Any, list[Any]
     federation, one, clouds = world
     expected, found = _one(one, query), federation.sql(query)
     assert found.schema.names == expected.schema.names
-    assert found.schema.types == expected.schema.types
+    assert [str(kind) for kind in found.schema.types] == [
+        str(kind).replace(" not null", "") for kind in expected.schema.types
+    ]
     ordered = query in ORDERED
     assert _values(found, ordered) == _values(expected, ordered)
     assert not [view for cloud in clouds for view in cloud.views()]

@@ -21,7 +21,7 @@ from catchment.federation import index_text
 from catchment.federation.cloud import Errand, Index, Purpose, Table
 from catchment.federation.federation import Federation
 from catchment.federation.index import create_index, drop_index, extend_indexes, refresh_index, show_indexes
-from catchment.federation.index_belief import uses_index
+from catchment.federation.index_belief import may_read_index
 from catchment.federation.index_catalog import IndexCatalog
 from catchment.federation.index_manifest import HIDDEN
 from catchment.federation.ledger import Ledger
@@ -320,7 +320,7 @@ def test_a_federation_is_right_whatever_happens_to_files_and_indexes(world: Worl
             truth = [row for each in (world, other) for row in each.run(TRUTH).to_pylist()]
             assert in_any_order(outcome.table) == sorted(map(repr, truth))
             assert outcome.plan is not None
-            assert uses_index(outcome.plan) is indexed
+            assert may_read_index(outcome.plan) is indexed
 
         check()
         check()

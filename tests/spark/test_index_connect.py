@@ -8,7 +8,7 @@ import pytest
 
 from catchment.errors import StatementError
 from catchment.federation.federation import Federation
-from catchment.federation.index_belief import uses_index
+from catchment.federation.index_belief import may_read_index
 from catchment.spark.cloud import ConnectCloud
 from tests.spark.clouds import errand, running_clouds
 
@@ -46,7 +46,7 @@ def test_an_index_over_clouds(clouds: list[ConnectCloud]) -> None:
             outcome = federation.query(ASKED)
             assert outcome.table.equals(truth)
             assert outcome.plan is not None
-            assert uses_index(outcome.plan)
+            assert may_read_index(outcome.plan)
         # Another client adds rows, and then drops the index: neither is noticed late.
         with ConnectCloud(clouds[0].settings) as other, Federation([other]) as elsewhere:
             grow(other, "INSERT INTO visits", 7)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from catchment.errors import CatchmentError
 from catchment.federation.bloom import BloomShape, as_row, merge
 from catchment.federation.cloud import Cloud, Errand
+from catchment.federation.index_manifest import HIDDEN
 from catchment.federation.ledger import Ledger
 from catchment.federation.plan import Keep, Plan, Put, Run, Step
 from catchment.federation.probe import probed_text
@@ -34,6 +35,8 @@ class Execution:
     seconds: dict[str, float] = field(default_factory=dict)
     said: dict[str, list[str]] = field(default_factory=dict)
     """Of steps that chose under way: what."""
+    read_index: bool = False
+    """Whether a statement that was sent reads one."""
 
 
 def execute(plan: Plan, clouds: Mapping[str, Cloud], query: str, ledger: Ledger) -> Execution:
@@ -118,6 +121,8 @@ def _ask(step: Run | Keep, cloud: Cloud, errand: Errand, found: dict[str, pa.Tab
     sql = step.sql
     if step.probes:
         sql, done.said[step.name] = probed_text(step, found)
+    if HIDDEN in sql:
+        done.read_index = True
     if isinstance(step, Keep):
         cloud.keep(step.view, sql, errand)
         return

@@ -30,7 +30,7 @@ from catchment.federation.execute import Execution, execute
 from catchment.federation.explain import explain
 from catchment.federation.grants import check_names
 from catchment.federation.index import create_index, drop_index, refresh_index, show_indexes
-from catchment.federation.index_belief import IndexBelief, uses_index
+from catchment.federation.index_belief import IndexBelief, may_read_index
 from catchment.federation.index_catalog import IndexCatalog, with_indexes
 from catchment.federation.index_manifest import HIDDEN
 from catchment.federation.ledger import Ledger
@@ -53,7 +53,7 @@ from catchment.federation.rules.faithful import check_faithful
 from catchment.federation.rules.freeze_clock import freeze_clock
 from catchment.federation.rules.qualify import qualify
 from catchment.federation.rules.ship_all import ship_all
-from catchment.federation.rules.use_index import Replacement, use_index
+from catchment.federation.rules.use_index import Replacement, no_index, use_index
 from catchment.federation.shape import base_tables, shape_of, shaped, spark_type
 from catchment.federation.statements import (
     CreateIndex,
@@ -75,7 +75,7 @@ BYTE_LIMIT = 4 * 2**30
 _SHAPES_KEPT = 1000
 INDEX_RULES: Mapping[str, Callable[..., Replacement | None]] = {
     "choose": use_index,
-    "never": lambda *_: None,
+    "never": no_index,
     "always": partial(use_index, always=True),
 }
 """How a plan takes indexes."""
@@ -291,7 +291,9 @@ class Federation:
                     f"without {lost} there is no answer ({problem.problem})", problem.cure, cloud=next(iter(missing))
                 ) from None
             raise
-        indexed = uses_index(plan)
+        indexed = self._index_rule is not no_index and may_read_index(plan)
+        if indexed:
+            belief.check()
         try:
             done = execute(plan, clouds, self._label(name), ledger)
         except QueryError as problem:
@@ -301,7 +303,7 @@ class Federation:
                 return self._attempt(query, name, ledger, missing, tries=tries - 1)
             shape.result()  # Spark's words about the user's own text are better than those about a fragment
             raise
-        if not belief.holds() and indexed:
+        if done.read_index and not belief.holds():
             return self._attempt(query, name, ledger, missing, tries=tries - 1)
         assert done.rows is not None
         return shaped(done.rows, shape.result()), plan, done

@@ -1,9 +1,14 @@
-"""The indexes of a query's tables: taken as they were last, held against what they are, which is asked meanwhile."""
+"""The indexes of a query's tables: taken as they were last, held against what they are, which is asked meanwhile.
+
+Only an answer that was read from an index depends on it, so the clouds are asked for such a plan alone, and else now
+and then, because an index that was made meanwhile may serve the next query.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from catchment.federation.cloud import Errand, Index
@@ -11,7 +16,7 @@ from catchment.federation.index_catalog import IndexCatalog
 from catchment.federation.index_manifest import HIDDEN
 from catchment.federation.plan import Plan, Put
 
-__all__ = ["IndexBelief", "uses_index"]
+__all__ = ["IndexBelief", "may_read_index"]
 
 Found = Mapping[str, tuple[Index, ...]]
 
@@ -40,19 +45,27 @@ class IndexBelief:
     ) -> None:
         names = frozenset(tables)
         believed = {cloud: catalog.believed(names) for cloud, catalog in catalogs.items()}
+        self._ask = {cloud: partial(submit, catalog.of, names, errand) for cloud, catalog in catalogs.items()}
         self._truth: dict[str, Future[Found]] = {
-            cloud: submit(catalog.of, names, errand) for cloud, catalog in catalogs.items()
+            cloud: self._ask[cloud]() for cloud, found in believed.items() if found is None or not found.is_young
         }
         self.indexes: dict[str, Found] = {
-            cloud: self._truth[cloud].result() if found is None else found for cloud, found in believed.items()
+            cloud: self._truth[cloud].result() if found is None else found.indexes for cloud, found in believed.items()
         }
         """By cloud and table."""
 
+    def check(self) -> None:
+        """Begin to ask every cloud that was not asked yet: an index will be read."""
+        for cloud, ask in self._ask.items():
+            if cloud not in self._truth:
+                self._truth[cloud] = ask()
+
     def holds(self) -> bool:
         """Whether everything is as it was believed; waits until the clouds have said so."""
+        self.check()
         return all(self._truth[cloud].result() == found for cloud, found in self.indexes.items())
 
 
-def uses_index(plan: Plan) -> bool:
-    """Whether an answer depends on what was believed."""
+def may_read_index(plan: Plan) -> bool:
+    """Whether an answer may depend on what was believed."""
     return any(not isinstance(step, Put) and (step.probes or HIDDEN in step.sql) for step in plan)

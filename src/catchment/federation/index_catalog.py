@@ -5,8 +5,8 @@ the size and the time of change that it had before it was read. Whatever happene
 then is the one that a scan would have given at the moment of the list.
 
 To list files takes a cloud about as long as to look up a row. So a query is planned with what was true for the last one
-(`believed`) and runs while the files are listed (`of`); if its plan used an index, its answer counts only if both say
-the same.
+(`believed`) and runs while the files are listed (`of`); if it read an index, its answer counts only if both say the
+same. What a table is, its columns and its folder, is as old as the list of tables may be, with an index or without.
 """
 
 from __future__ import annotations
@@ -38,6 +38,15 @@ __all__ = ["IndexCatalog", "Written", "definitions_of", "files_of", "with_indexe
 
 
 @dataclass(frozen=True, slots=True)
+class Believed:
+    """What was said last of the indexes of some tables."""
+
+    indexes: Mapping[str, tuple[Index, ...]]
+    is_young: bool
+    """Whether it was said so lately that one that was made since need not be known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     """A segment as it is written down, and the `about` table that says so."""
 
@@ -60,8 +69,9 @@ class IndexCatalog:
     cloud
         The cloud; its indexes are those of its current database.
     seconds
-        How long the list of indexes and segments is believed. One that another client has made is not used for that
-        long, and one that another has dropped makes a query fail for that long; neither makes a wrong answer.
+        How long the list of indexes and segments is believed, and what tables are. One that another client has made is
+        not used for that long, and one that another has dropped makes a query fail for that long; neither makes a
+        wrong answer. A table that another has moved to other files is read by index as it was, for that long.
     """
 
     def __init__(self, cloud: Cloud, *, seconds: float = 5.0) -> None:
@@ -75,6 +85,8 @@ class IndexCatalog:
         self._read_at: float | None = None
         self._written: dict[str, Written] = {}
         self._believed: dict[str, tuple[Index, ...]] = {}
+        self._asked_at: dict[str, float] = {}
+        self._definitions: dict[str, tuple[float, Definition | None]] = {}
         self._seen: dict[str, Mapping[str, SourceFile]] = {}
 
     def forget(self) -> None:
@@ -82,6 +94,7 @@ class IndexCatalog:
         with self._lock:
             self._read_at = None
             self._believed.clear()
+            self._definitions.clear()
 
     def hidden(self, errand: Errand) -> str:
         """The database of the indexes."""
@@ -150,15 +163,18 @@ class IndexCatalog:
             found = {}
         with self._lock:
             self._believed |= {table: found.get(table, ()) for table in wanted}
+            self._asked_at |= dict.fromkeys(wanted, time.monotonic())
         return found
 
-    def believed(self, tables: Iterable[str]) -> dict[str, tuple[Index, ...]] | None:
+    def believed(self, tables: Iterable[str]) -> Believed | None:
         """What `of` said last of these tables, without asking; None if it was never asked about one of them."""
         wanted = {table.lower() for table in tables}
         with self._lock:
             if not wanted <= self._believed.keys():
                 return None
-            return {table: self._believed[table] for table in wanted if self._believed[table]}
+            since = min((self._asked_at[table] for table in wanted), default=0.0)
+            found = {table: self._believed[table] for table in wanted if self._believed[table]}
+        return Believed(found, time.monotonic() - since <= self._seconds)
 
     def _of(self, wanted: set[str], errand: Errand) -> dict[str, tuple[Index, ...]]:
         claims = [claim for claim in self.claims(errand).values() if claim.table in wanted]
@@ -188,7 +204,7 @@ class IndexCatalog:
         before = {one.manifest.definition for segments in written.values() for one in segments}
         with ThreadPoolExecutor(1, thread_name_prefix="index") as pool:
             listed = pool.submit(files_of, self.cloud, before, errand)
-            definitions = definitions_of(self.cloud, {claim.table for claim in claims}, errand)
+            definitions = self._defined({claim.table for claim in claims}, errand)
         moved = set(definitions.values()) - before
         try:
             files = listed.result()
@@ -198,6 +214,19 @@ class IndexCatalog:
             with suppress(QueryError):  # a folder that is gone has no files, and fails any list that it is in
                 files |= files_of(self.cloud, [definition], errand)
         return definitions, files
+
+    def _defined(self, tables: set[str], errand: Errand) -> dict[str, Definition]:
+        """What tables are, or were not long ago."""
+        now = time.monotonic()
+        with self._lock:
+            known = {name: said for name, (at, said) in self._definitions.items() if now - at <= self._seconds}
+        missing = tables - known.keys()
+        if missing:
+            told = definitions_of(self.cloud, missing, errand)
+            known |= {name: told.get(name) for name in missing}
+            with self._lock:
+                self._definitions |= {name: (now, told.get(name)) for name in missing}
+        return {name: said for name in tables if (said := known[name]) is not None}
 
     def filled(self, tables: Mapping[str, Table], names: Iterable[str], errand: Errand) -> dict[str, Table]:
         """The same tables, those of the names with their indexes and, where an index counted them, their rows."""

@@ -111,14 +111,29 @@ def spark_type(kind: pa.DataType) -> str:
 
 
 def shaped(rows: pa.Table, shape: pa.Schema) -> pa.Table:
-    """Rows with the names and types of a shape."""
+    """Rows with the names and types of a shape; any value may be null, also inside of others.
+
+    What Spark can prove never to be null in a struct is null all the same where the struct is, which Arrow denies.
+    """
     if rows.num_columns != len(shape):
         raise AssertionError(f"{rows.num_columns} columns where {len(shape)} are expected")
+    schema = pa.schema([pa.field(field.name, _nullable(field.type)) for field in shape])
     columns = [
         values if values.type.equals(field.type) else values.cast(field.type)
-        for values, field in zip(rows.columns, shape, strict=True)
+        for values, field in zip(rows.columns, schema, strict=True)
     ]
-    return pa.Table.from_arrays(columns, schema=pa.schema([field.with_nullable(True) for field in shape]))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _nullable(kind: pa.DataType) -> pa.DataType:
+    """The type whose values may be null at every depth; the keys of a map never are."""
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field(kind.value_field.name, _nullable(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_field, pa.field(kind.item_field.name, _nullable(kind.item_type)))
+    return kind
 
 
 Shapes = Mapping[str, pa.Schema]

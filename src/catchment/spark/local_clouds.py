@@ -22,8 +22,9 @@ from typing import Any
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from catchment.errors import CancelledQueryError, CloudError, QueryError
 from catchment.federation.cloud import Column, Errand, Purpose, Table
@@ -101,7 +102,7 @@ class LocalCloud:
 
     def run(self, sql: str, errand: Errand) -> pa.Table:
         with self._speaking(errand.query):
-            rows = self._spark.sql(sql).toArrow()
+            rows = _nullable(self._spark.sql(sql)).toArrow()
         errand.ledger.add(self.name, errand.purpose, outward=True, size=_stream_bytes(rows), rows=rows.num_rows)
         return rows
 
@@ -200,6 +201,15 @@ def _reason(problem: PySparkException | Py4JError) -> str:
 
 def _tag(query: str) -> str:
     return f"catchment-{query}"
+
+
+def _nullable(frame: DataFrame) -> DataFrame:
+    """The frame with structs whose fields may be null: PySpark 4.3 cannot give one that is null otherwise."""
+    fields = frame.schema.fields
+    has_struct = any(isinstance(field.dataType, StructType) for field in fields)
+    if not has_struct or len({field.name.lower() for field in fields}) < len(fields):
+        return frame
+    return frame.to(frame.schema.toNullable())
 
 
 def _stream_bytes(rows: pa.Table) -> int:

@@ -20,8 +20,9 @@ def difference(
 ) -> str | None:
     """What tells the actual answer from the expected one, in words; None if nothing does.
 
-    Names and types of columns must be equal. Rows are a multiset, unless they are `ordered`. Columns that are
-    `approximate` may differ by their share, and by one, from the expected row with the same other columns.
+    Names and types of columns must be equal, but for what is said never to be null inside of values. Rows are a
+    multiset, unless they are `ordered`. Columns that are `approximate` may differ by their share, and by one, from the
+    expected row with the same other columns.
 
     >>> a, b = pa.table({"x": [1, 2, 2]}), pa.table({"x": [2, 1, 2]})
     >>> difference(a, b) is None, difference(a, b, ordered=True)
@@ -31,7 +32,7 @@ def difference(
     """
     if expected.column_names != actual.column_names:
         return f"columns: expected {expected.column_names}, got {actual.column_names}"
-    types = [(str(a), str(b)) for a, b in zip(expected.schema.types, actual.schema.types, strict=True)]
+    types = [(_type(a), _type(b)) for a, b in zip(expected.schema.types, actual.schema.types, strict=True)]
     if any(a != b for a, b in types):
         return f"types: expected {[a for a, _ in types]}, got {[b for _, b in types]}"
     if expected.num_rows != actual.num_rows:
@@ -42,6 +43,10 @@ def difference(
     if ordered:
         return _in_order(want, have, expected.column_names)
     return _as_multisets(want, have)
+
+
+def _type(kind: pa.DataType) -> str:
+    return str(kind).replace(" not null", "")
 
 
 def _rows(table: pa.Table) -> list[tuple[Any, ...]]:

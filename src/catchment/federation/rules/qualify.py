@@ -29,9 +29,11 @@ def qualify(tree: exp.Query, catalog: Catalog) -> exp.Query:
         for name, table in catalog.tables.items()
         if name in named
     }
+    tree = tree.copy()
+    _rename_semi_joined(tree)
     try:
         qualified = sqlglot_qualify(
-            tree.copy(),
+            tree,
             dialect=DIALECT,
             schema=MappingSchema(schema, dialect=DIALECT, normalize=False),
             validate_qualify_columns=False,
@@ -44,6 +46,34 @@ def qualify(tree: exp.Query, catalog: Catalog) -> exp.Query:
     made = qualified.transform(_bool_or, copy=False)
     assert isinstance(made, exp.Query)
     return made
+
+
+def _rename_semi_joined(tree: exp.Query) -> None:
+    """Give relations that are semi-joined names that no column has, and say what is a field of a column of theirs.
+
+    sqlglot does not know them in the condition of their join, the one place where they have a name, and takes `c.c` for
+    a field of a column c. A name that stands for two relations is left as it is.
+    """
+    for select in tree.find_all(exp.Select):
+        joins = [join for join in select.args.get("joins") or () if join.kind.upper() in ("SEMI", "ANTI")]
+        source = select.args.get("from_")
+        relations = [source.this] if source else []
+        relations += [join.this for join in select.args.get("joins") or ()]
+        names = [relation.alias_or_name.lower() for relation in relations]
+        for number, join in enumerate(joins):
+            relation, condition = join.this, join.args.get("on")
+            old = relation.alias_or_name.lower()
+            if condition is None or names.count(old) > 1 or not isinstance(relation, (exp.Table, exp.Subquery)):
+                continue
+            new = f"_semi{number}_{old}"
+            for column in list(condition.find_all(exp.Column)):
+                first, *rest = column.parts
+                if rest and first.name.lower() == old:
+                    named = exp.column(rest[0].copy(), table=exp.to_identifier(new, quoted=True))
+                    column.replace(exp.Dot.build([named, *(part.copy() for part in rest[1:])]) if rest[1:] else named)
+            alias = relation.args.get("alias") or exp.TableAlias()
+            alias.set("this", exp.to_identifier(new, quoted=True))
+            relation.set("alias", alias)
 
 
 def _bool_or(node: exp.Expr) -> exp.Expr:

@@ -21,7 +21,7 @@ from catchment.federation.index_text import LONGEST_LIST, PAGE_ROWS
 from catchment.federation.intervals import EVERYTHING, NULLS, Domain, Interval, Value, conjuncts, domain_of
 from catchment.federation.selectivity import column_intervals, estimate_rows
 
-__all__ = ["Replacement", "use_index"]
+__all__ = ["Replacement", "no_index", "use_index"]
 
 ROW_COST = 1.0
 """Of a row that a scan reads; the unit of all costs."""
@@ -83,6 +83,11 @@ def use_index(leaf: exp.Select, table: Table, *, always: bool = False) -> Replac
     if best.index.fresh:
         said += f", {len(best.index.fresh)} added files among them"
     return Replacement(_relation(leaf, best), said, estimate_rows(table, where.this if where else None), weight)
+
+
+def no_index(leaf: exp.Select, table: Table) -> Replacement | None:  # noqa: ARG001 (in place of `use_index`)
+    """The scan, always: to compare with."""
+    return None
 
 
 def _is_leaf(leaf: exp.Select) -> bool:
