@@ -18,7 +18,7 @@ from catchment.app.report import shown
 
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "benchmarks/figures"
-NAMES = ("sketches", "startup", "windows", "spark", "balance")
+NAMES = ("sketches", "startup", "windows", "spark", "monitors", "balance")
 
 
 def rendered(report: dict[str, Any], *, notes_only: bool = False) -> str:
