@@ -43,7 +43,7 @@ class Effort:
     draws: int = 3
     repeats: int = 5
     predicates: int = 50
-    warm: int = 30
+    warm: int = 100
     """Rounds of statements before anything is timed."""
 
 
@@ -103,11 +103,12 @@ def _warm(clouds: World, rounds: int, progress: Progress) -> None:
     for place in range(rounds):
         progress(f"statements to warm the servers, {clouds.rows:,} rows", place / rounds)
         for name in SELECTIVE:
-            clouds.forcing.sql(queries[name])
+            if name != "Q8":
+                clouds.forcing.sql(queries[name])
             clouds.one_spark(f"SELECT * FROM ({queries[name]}) WHERE 1 = 0")
-            if place % 10 == 0:
-                clouds.scanning.sql(queries[name])
-                clouds.one_spark(queries[name])
+            if place % 25 == 0:
+                for ask in (clouds.forcing.sql, clouds.scanning.sql, clouds.one_spark):
+                    ask(queries[name])
 
 
 def _queries(clouds: World, answers: Answers, effort: Effort, progress: Progress) -> Times:
