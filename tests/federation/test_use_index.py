@@ -91,9 +91,9 @@ def test_fresh_files_are_read_beside() -> None:
 
 def test_too_many_fresh_files_make_a_scan_as_good() -> None:
     index = replace(INDEX, fresh=("a",), fresh_bytes=10_000)
-    assert replaced("SELECT d FROM t WHERE c < 970", replace(TABLE, indexes=(INDEX,))) is None
-    assert replaced("SELECT d FROM t WHERE c < 930", replace(TABLE, indexes=(INDEX,))) is not None
-    assert replaced("SELECT d FROM t WHERE c < 940", replace(TABLE, indexes=(index,))) is None
+    assert replaced("SELECT d FROM t WHERE c < 490", replace(TABLE, indexes=(INDEX,))) is None
+    assert replaced("SELECT d FROM t WHERE c < 470", replace(TABLE, indexes=(INDEX,))) is not None
+    assert replaced("SELECT d FROM t WHERE c < 470", replace(TABLE, indexes=(index,))) is None
 
 
 def test_what_is_slow_to_parse_is_read_from_any_index_that_covers_it() -> None:

@@ -147,7 +147,7 @@ def test_killed_and_started_again_nothing_is_lost_or_counted_twice(world: World)
     for site in SITES:
         world.write(site, rng, 5000)
     world.await_everything()
-    for victim in ("s0", "coordinator", "s2", "s3"):
+    for victim in ("s0", "coordinator", "s2", "s1", "s3"):
         for _ in range(4):
             for site in SITES:
                 world.write(site, rng, rng.randint(100, 3000))

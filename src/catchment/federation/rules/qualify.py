@@ -52,18 +52,19 @@ def _rename_semi_joined(tree: exp.Query) -> None:
     """Give relations that are semi-joined names that no column has, and say what is a field of a column of theirs.
 
     sqlglot does not know them in the condition of their join, the one place where they have a name, and takes `c.c` for
-    a field of a column c. A name that stands for two relations is left as it is.
+    a field of a column c. A name that stands for two relations is left as it is, and so is all where a subquery in the
+    condition may have names of its own.
     """
     for select in tree.find_all(exp.Select):
-        joins = [join for join in select.args.get("joins") or () if join.kind.upper() in ("SEMI", "ANTI")]
-        source = select.args.get("from_")
-        relations = [source.this] if source else []
-        relations += [join.this for join in select.args.get("joins") or ()]
+        joins, source = select.args.get("joins") or (), select.args.get("from_")
+        relations = [*([source.this] if source else ()), *(join.this for join in joins)]
         names = [relation.alias_or_name.lower() for relation in relations]
-        for number, join in enumerate(joins):
+        for number, join in enumerate(join for join in joins if join.kind.upper() in ("SEMI", "ANTI")):
             relation, condition = join.this, join.args.get("on")
             old = relation.alias_or_name.lower()
-            if condition is None or names.count(old) > 1 or not isinstance(relation, (exp.Table, exp.Subquery)):
+            if condition is None or condition.find(exp.Query) or names.count(old) > 1:
+                continue
+            if not isinstance(relation, (exp.Table, exp.Subquery)):
                 continue
             new = f"_semi{number}_{old}"
             for column in list(condition.find_all(exp.Column)):

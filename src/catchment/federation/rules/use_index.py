@@ -25,8 +25,9 @@ __all__ = ["Replacement", "no_index", "use_index"]
 
 ROW_COST = 1.0
 """Of a row that a scan reads; the unit of all costs."""
-INDEX_ROW_COST = 1.05
-"""Of a row that is read from an index: pages are smaller, and other columns compress less in the new order."""
+INDEX_ROW_COST = 2.1
+"""Of a row that is read from an index: pages are small, and other columns compress less in the new order. At 16 million
+rows, by whole numbers and by dates, index and scan take the same time where 0.4 to 0.5 of all rows are asked for."""
 TEXT_ROW_COST = 4.0
 """Of a row of CSV or JSON, all of whose fields are parsed whatever is asked for."""
 RELATION_COST = 20_000.0
