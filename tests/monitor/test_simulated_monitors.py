@@ -40,6 +40,17 @@ def test_products_and_ranges_in_windows_hold_too(rule: str, part: int) -> None:
         assert outcome.claims > 100
 
 
+@pytest.mark.parametrize("part", range(2))
+def test_the_baseline_of_the_paper_holds_too(part: int) -> None:
+    """CG, which no random watch of the seeds above has."""
+    watch = SelfJoin(theta=0.3, epsilon=0.1, delta=0.4, rule="relative")
+    outcome = simulate(partial(build_monitor_world, watch=watch), range(100 * part, 100 * part + 100), jobs=1)
+    outcome.raise_failure()
+    assert outcome.claims > 2000
+    for fault in ("loss", "partition", "crash", "rollback", "skew", "join"):
+        assert outcome.struck[fault], f"no {fault} in these seeds"
+
+
 def test_a_seed_replays_exactly() -> None:
     one, other = replay(build_monitor_world, 7), replay(build_monitor_world, 7)
     assert one.trace_hash == other.trace_hash
