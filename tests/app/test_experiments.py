@@ -261,6 +261,7 @@ def test_what_monitors_claim_stays_within_theta_and_ours_costs_less_than_the_bas
     report = quick("monitors")
     assert report.figures["largest_error_over_theta"] <= 1
     assert report.figures["auto_4_0.2_0.1_total_over_cg"] < 1
+    assert report.figures["join_auto_4_0.2_0.1_total_over_cg"] < 1
     assert set(column(report, "rule")) == {"relative", "eager", "lazy", "auto", "oracle, eager", "oracle, lazy"}
 
 

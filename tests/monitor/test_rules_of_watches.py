@@ -15,7 +15,7 @@ SKETCH: dict[str, Any] = {"theta": 0.6, "epsilon": 0.4, "delta": 0.4}
 QUANTITIES: dict[str, tuple[type[Watch], dict[str, Any], set[str]]] = {
     "self_join": (SelfJoin, SKETCH, {"near", "full", "relative", "eager", "lazy"}),
     "self_join in a window": (SelfJoin, SKETCH | {"window": 50}, {"near", "full", "two-phase"}),
-    "inner_product": (InnerProduct, SKETCH, {"full", "eager", "lazy"}),
+    "inner_product": (InnerProduct, SKETCH, {"full", "relative", "eager", "lazy"}),
     "inner_product in a window": (InnerProduct, SKETCH | {"window": 50}, {"full"}),
     "total": (Total, {}, {"near"}),
     "total in a window": (Total, {"window": 50}, {"near"}),

@@ -41,9 +41,10 @@ def test_products_and_ranges_in_windows_hold_too(rule: str, part: int) -> None:
 
 
 @pytest.mark.parametrize("part", range(2))
-def test_the_baseline_of_the_paper_holds_too(part: int) -> None:
+@pytest.mark.parametrize("quantity", [SelfJoin, InnerProduct])
+def test_the_baseline_of_the_paper_holds_too(quantity: type[Watch], part: int) -> None:
     """CG, which no random watch of the seeds above has."""
-    watch = SelfJoin(theta=0.3, epsilon=0.1, delta=0.4, rule="relative")
+    watch = quantity(theta=0.3, epsilon=0.1, delta=0.4, rule="relative")
     outcome = simulate(partial(build_monitor_world, watch=watch), range(100 * part, 100 * part + 100), jobs=1)
     outcome.raise_failure()
     assert outcome.claims > 2000

@@ -40,14 +40,20 @@ def running_clouds(number: int = 2) -> Iterator[dict[str, CloudSettings]]:
     clouds = {name: settings_of(server) for name, server in servers.items()}
     for settings in clouds.values():
         _clear(settings)
-    yield clouds
+    try:
+        yield clouds
+    finally:
+        for name in names:
+            if running(_place() / name) is None:  # a test has killed it, or it died: then this is why
+                log = (_place() / name / "server.log").read_text(errors="replace")
+                print(f"{name} does not run:", *log.splitlines()[-40:], sep="\n")
 
 
 def server_settings(name: str) -> ServerSettings:
     # One core each: two or three share a small machine with the tests. They live for minutes: what helps is a quick
     # start, without a catalogue on disk, and without the compiler that makes code faster later (half the work).
     java = ("-XX:TieredStopAtLevel=1",)
-    return ServerSettings(name, _place() / name, heap="640m", cores=1, keeps_tables=False, java=java)
+    return ServerSettings(name, _place() / name, heap="1g", cores=1, keeps_tables=False, java=java)
 
 
 def settings_of(server: RunningServer) -> CloudSettings:

@@ -9,14 +9,15 @@ import pytest
 
 from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.site import Arrived, Site
-from catchment.monitor.watch import SelfJoin
+from catchment.monitor.watch import InnerProduct, SelfJoin
 from catchment.testing.exact import Exact, ExactWindow
 from catchment.testing.lockstep import Lockstep
-from catchment.testing.watched import self_joins, watched, window_self_joins
+from catchment.testing.watched import inner_products, self_joins, watched, window_self_joins
 
 RNG = np.random.default_rng(5)
 KEYS = RNG.zipf(1.4, 6_000) % 300
 PLACES = RNG.integers(0, 3, 6_000)
+STREAMS = RNG.integers(0, 2, 6_000)
 
 
 def test_self_joins_are_those_of_the_slow_way() -> None:
@@ -24,6 +25,14 @@ def test_self_joins_are_those_of_the_slow_way() -> None:
     for key, found in zip(KEYS[:300].tolist(), self_joins(KEYS[:300]).tolist(), strict=True):
         truth.update([key])
         assert found == truth.self_join()
+
+
+def test_inner_products_are_those_of_the_slow_way() -> None:
+    truth = Exact(), Exact()
+    found = inner_products(KEYS[:300], STREAMS[:300]).tolist()
+    for key, stream, product in zip(KEYS[:300].tolist(), STREAMS[:300].tolist(), found, strict=True):
+        truth[stream].update([key])
+        assert product == truth[0].inner_product(truth[1])
 
 
 def test_window_self_joins_are_those_of_the_slow_way() -> None:
@@ -43,6 +52,18 @@ def test_claims_stay_within_theta_at_every_step(rule: str) -> None:
     assert (np.diff(result.ends) <= 50).all()
     assert result.worst(self_joins(KEYS)[result.ends - 1]) <= watch.theta
     assert result.bytes == sum(result.by_purpose().values())
+
+
+@pytest.mark.parametrize("rule", ["auto", "push", "full", "relative", "centralise", "eager", "lazy"])
+def test_claims_of_a_join_stay_within_theta_of_the_norms(rule: str) -> None:
+    watch = InnerProduct(theta=0.3, epsilon=0.1, delta=0.05, rule=rule)
+    result = watched(watch, KEYS, PLACES, 3, streams=STREAMS)
+    truth = Exact(), Exact()
+    for start, end, claimed in zip([0, *result.ends.tolist()], result.ends.tolist(), result.claimed, strict=False):
+        for stream in (0, 1):
+            truth[stream].update(KEYS[start:end][STREAMS[start:end] == stream].tolist())
+        norms = (truth[0].self_join() * truth[1].self_join()) ** 0.5
+        assert abs(claimed - truth[0].inner_product(truth[1])) <= watch.theta * norms
 
 
 def test_the_warm_up_is_not_counted() -> None:

@@ -407,6 +407,11 @@ class Drift(Shift):
         """Whether the vector has ever had an event of negative weight."""
         return self._vector.fell
 
+    @property
+    def streams(self) -> int:
+        """How many streams the vector is of; each has as many rows."""
+        return self._vector.streams
+
     # -- following the vector ---------------------------------------------------------------------------------
 
     def note(self, hashes: U64, weights: I64, stream: int) -> None:

@@ -111,11 +111,6 @@ class Watch(ABC):
         return fingerprint_of(self)
 
     @property
-    def only_relative(self) -> bool:
-        """Whether the static baseline of 2005 is about this."""
-        return False
-
-    @property
     def vector_key(self) -> Any:
         """Watches with equal keys share one vector at a site."""
         return type(self).__name__, self.number
@@ -185,10 +180,6 @@ class SelfJoin(Watch):
         return (*_ANY_RULES, "near", "full", *own)
 
     @property
-    def only_relative(self) -> bool:
-        return self.window is None
-
-    @property
     def vector_key(self) -> Any:
         return "signed" if self.window is None else "ecm", self.window, self.epsilon, self.delta, self.seed
 
@@ -253,7 +244,7 @@ class InnerProduct(Watch):
 
     @property
     def rules(self) -> tuple[str, ...]:
-        return (*_ANY_RULES, "full", *(("eager", "lazy") if self.window is None else ()))
+        return (*_ANY_RULES, "full", *(("relative", "eager", "lazy") if self.window is None else ()))
 
     def new_vector(self) -> Vector:
         if self.window is not None:

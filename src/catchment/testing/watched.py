@@ -22,7 +22,7 @@ from catchment.monitor.watch import Watch
 from catchment.sketch.keys import KeyBatch, hash_keys
 from catchment.testing.lockstep import Lockstep
 
-__all__ = ["Watched", "self_joins", "watched", "window_self_joins"]
+__all__ = ["Watched", "inner_products", "self_joins", "watched", "window_self_joins"]
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
@@ -75,12 +75,13 @@ def watched(
     sites: int,
     *,
     times: I64 | None = None,
+    streams: I64 | None = None,
     step: int = STEP,
     pace: int = EVENTS_A_MILLISECOND,
     warm: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Watched:
-    """Run a watch over a stream whose i-th event is of `keys[i]`, at site `places[i]`.
+    """Run a watch over a stream whose i-th event is of `keys[i]`, at site `places[i]`, and of stream `streams[i]` or 0.
 
     With `times` (ascending) every site is told the time at the end of every step, events or not. `pace` is the number
     of events in a millisecond of the machines' clock. The first `warm` events are one step, of which nothing is
@@ -97,7 +98,7 @@ def watched(
     before = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     value, seen, rules = np.nan, -1, Counter[str]()
     rule, since = "", 0
-    for at, parts in enumerate(_steps(keys, places, times, sites, at_step)):
+    for at, parts in enumerate(_steps(keys, places, times, streams, sites, at_step)):
         network.pass_time(step * (at + 1) // pace - step * at // pace)
         for place, event in parts:
             network.give(names[place], event)
@@ -127,15 +128,19 @@ def watched(
     )  # fmt: skip
 
 
-def _steps(keys: I64, places: I64, times: I64 | None, sites: int, at: I64) -> Iterable[list[tuple[int, Arrived]]]:
+def _steps(
+    keys: I64, places: I64, times: I64 | None, streams: I64 | None, sites: int, at: I64
+) -> Iterable[list[tuple[int, Arrived]]]:
     """For every step the sites that have events in it, each with its events: sorted once, for all steps."""
     hashes, _ = hash_keys(keys)
-    order = np.argsort(at * sites + places, kind="stable")
-    hashes, places, at = hashes[order], places[order], at[order]
+    which = np.zeros(keys.size, dtype=np.int64) if streams is None else streams
+    part_of = (at * sites + places) * (int(which.max(initial=0)) + 1) + which
+    order = np.argsort(part_of, kind="stable")
+    hashes, places, at, which = hashes[order], places[order], at[order], which[order]
     if times is not None:
         times = times[order]
     batch = KeyBatch.of_hashes(hashes)
-    changes = np.flatnonzero((np.diff(at) != 0) | (np.diff(places) != 0)) + 1
+    changes = np.flatnonzero(np.diff(part_of[order])) + 1
     bounds = np.concatenate(([0], changes, [keys.size])).tolist()
     parts: list[tuple[int, Arrived]] = []
     now = 0
@@ -144,7 +149,8 @@ def _steps(keys: I64, places: I64, times: I64 | None, sites: int, at: I64) -> It
             yield parts
             parts, now = [], at[first]
         part = None if times is None else times[first:last]
-        parts.append((int(places[first]), Arrived(batch.part(first, last), times=part)))
+        arrived = Arrived(batch.part(first, last), times=part, stream=int(which[first]))
+        parts.append((int(places[first]), arrived))
     yield parts
 
 
@@ -187,6 +193,16 @@ def self_joins(keys: I64, signs: I64 | None = None) -> I64:
     counts = np.empty(keys.size, dtype=np.int64)
     counts[order] = sums - np.repeat(sums[first] - signs[order][first], lengths)
     return np.cumsum(2 * signs * counts - 1)  # from c - s to c: (c)² - (c - s)² = 2 s c - 1
+
+
+def inner_products(keys: I64, streams: I64) -> I64:
+    """The sum over all keys of their counts in stream 0 times those in stream 1, after each event.
+
+    >>> inner_products(np.array([7, 7, 5, 7, 5]), np.array([0, 1, 1, 0, 0])).tolist()
+    [0, 1, 1, 2, 3]
+    """
+    # (f + g)² - (f - g)² = 4 f g, for each key and so for the sums
+    return (self_joins(keys) - self_joins(keys, np.where(streams == 0, 1, -1))) // 4
 
 
 def window_self_joins(keys: I64, times: I64, window: int, ends: I64) -> I64:

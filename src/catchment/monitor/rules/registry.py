@@ -34,9 +34,6 @@ class Question(Protocol):
     @property
     def theta(self) -> float: ...
 
-    @property
-    def only_relative(self) -> bool: ...
-
     def value(self, total: I64) -> float: ...
 
     def band(self, total: I64, value: float) -> Band: ...
@@ -79,8 +76,6 @@ def steersman_of(
         return PushSteersman(
             name, _PUSH, around, total, sites, grows=grows, rises=rises, budgets=name == "push", settles=rule == "auto"
         )
-    if name == "relative" and not question.only_relative:
-        raise ParameterError(f"rule={rule!r} for this quantity", "it is for self-joins over the whole history")
     if name == "relative":
         share = drift_share(question.sketch_error(), question.theta)
         return RelativeSteersman(lambda vector: bounds(vector, False)[1:], share, total, sites)

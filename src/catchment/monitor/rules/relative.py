@@ -1,9 +1,11 @@
 """CG, the static baseline: each site flushes when its vector has moved by a share of itself. Cormode, Garofalakis 2005.
 
 A site flushes when |Δ_j| > θ_s/sqrt(k) |v_j| (004 §4; θ_s from (1+ε)(1+θ_s)² - 1 = θ), both by its own sketch: the
-median of the rows' norms. Purely local, nobody is ever asked, and the more sites the stricter it is. It rests on
-sketches' estimates of both norms and on frequencies that are not negative, so its band holds with the sketch's
-probability, not always, and only for self-joins of streams that grow.
+median of the rows' norms. For a product of two streams that is asked of each of them, with the same θ_s: the sums of
+the drifts are then at most θ_s |f| and θ_s |g|, which move the product by at most (2θ_s + θ_s²) |f| |g|, and the
+sketch adds ε (1+θ_s)² |f| |g|. Purely local, nobody is ever asked, and the more sites the stricter it is. It rests on
+sketches' estimates of the norms and on frequencies that are not negative, so its band holds with the sketch's
+probability, not always, and only for self-joins and products of streams that grow.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from catchment.monitor.zones.thresholds import Band, must_flush
 __all__ = ["RelativeGuard", "RelativeSteersman"]
 
 I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
 
 
 class RelativeGuard(Guard):
@@ -49,11 +52,15 @@ class RelativeGuard(Guard):
             self._norms = row_norms(drift.base)
             drift.follow(drift.base)
         own = self._norms + 2 * drift.dots + drift.norms
-        moved, whole = median(drift.norms.tolist()), median(own.tolist())
-        return must_flush(math.sqrt(max(moved, 0.0)), math.sqrt(max(whole, 0.0)), self._share, self._sites)
+        streams = zip(np.split(drift.norms, drift.streams), np.split(own, drift.streams), strict=True)
+        return any(must_flush(_norm(moved), _norm(whole), self._share, self._sites) for moved, whole in streams)
 
     def look(self) -> int:
         return int(self.must_flush())
+
+
+def _norm(rows: F64) -> float:
+    return math.sqrt(max(median(rows.tolist()), 0.0))
 
 
 class RelativeSteersman(Steersman):
