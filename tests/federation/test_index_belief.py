@@ -59,6 +59,16 @@ def test_who_reads_an_index_asks_once_whether_it_stands(now: dict[str, tuple[Ind
     assert catalogue.asked == 1
 
 
+def test_what_was_said_just_now_is_not_asked_unless_something_fails() -> None:
+    catalogue = Catalogue(NEW, Believed(OLD, is_young=True, is_fresh=True))
+    belief = _belief(catalogue)
+    belief.check()
+    assert belief.holds()
+    assert catalogue.asked == 0
+    assert not belief.holds_now()
+    assert catalogue.asked == 1
+
+
 def test_what_is_old_is_asked_again_and_still_believed() -> None:
     catalogue = Catalogue(NEW, Believed(OLD, is_young=False))
     belief = _belief(catalogue)

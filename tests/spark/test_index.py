@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from catchment.federation.cloud import Errand, Index, Purpose, Table
 from catchment.federation.federation import Federation
 from catchment.federation.index import create_index, drop_index, extend_indexes, refresh_index, show_indexes
 from catchment.federation.index_belief import may_read_index
-from catchment.federation.index_catalog import IndexCatalog
+from catchment.federation.index_catalog import Believed, IndexCatalog
 from catchment.federation.index_manifest import HIDDEN
 from catchment.federation.ledger import Ledger
 from catchment.federation.rules.use_index import use_index
@@ -305,12 +306,36 @@ def test_files_added_changed_and_removed(world: World) -> None:
     assert world.index().segments == ()
 
 
+def test_what_is_said_of_files_and_tables_is_believed_so_long_and_no_longer(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.add(3_000, 1)
+    world.create("i", "whole", "word")
+    clock = [1000.0]
+    monkeypatch.setattr("catchment.federation.index_catalog.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    catalog = IndexCatalog(world.cloud, seconds=5, age=1)
+    assert catalog.believed(["t"]) is None
+    before = catalog.of(["t"], an_errand())
+    world.add(200, 3)
+    for later, fresh, young in [(0.0, True, True), (0.9, True, True), (1.0, False, True), (5.1, False, False)]:
+        clock[0] = 1000.0 + later
+        assert catalog.believed(["t"]) == Believed(before, is_young=young, is_fresh=fresh)
+    clock[0] = 1004.0
+    (index,) = catalog.of(["t"], an_errand())["t"]
+    assert len(index.fresh) == 1
+    world.run(f"ALTER TABLE t SET LOCATION '{world.folder}2'")
+    for later, segments in [(4.9, 1), (5.1, 0)]:
+        clock[0] = 1000.0 + later
+        (index,) = catalog.of(["t"], an_errand())["t"]
+        assert len(index.segments) == segments
+
+
 def test_a_federation_is_right_whatever_happens_to_files_and_indexes(world: World, tmp_path: Path) -> None:
     """Each query is planned with what was true for the one before it."""
     world.add(3_000, 1)
     other = World(world.spark, tmp_path)
     other.add(2_000, 2)
-    with Federation([world.cloud, other.cloud]) as federation:
+    with Federation([world.cloud, other.cloud], index_age=0) as federation:
         federation.sql("CREATE INDEX i ON t(whole) INCLUDE (word)")
 
         def check(*, indexed: bool = True) -> None:
@@ -356,7 +381,7 @@ def test_a_cloud_that_was_told_to_stop_answers_the_next_try(
         cancel(query)
         told.set()
 
-    with Federation([world.cloud, other.cloud]) as federation:
+    with Federation([world.cloud, other.cloud], index_age=0) as federation:
         federation.sql("CREATE INDEX i ON t(whole) INCLUDE (word)")
         question = "SELECT whole, word FROM t WHERE whole BETWEEN 3 AND 5"
         truth = in_any_order(federation.sql(question))

@@ -35,7 +35,7 @@ def grow(cloud: ConnectCloud, how: str, seed: int) -> None:
 
 
 def test_an_index_over_clouds(clouds: list[ConnectCloud]) -> None:
-    with Federation(clouds) as federation:
+    with Federation(clouds, index_age=0) as federation:
         truth = federation.sql(ASKED)
         assert truth.num_rows == 2 * 2 * ROWS // 300
         made = federation.sql("CREATE INDEX by_day ON visits(day)").to_pylist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import uuid
 from collections import OrderedDict
@@ -72,6 +73,8 @@ __all__ = ["Federation", "Outcome"]
 
 BYTE_LIMIT = 4 * 2**30
 """The bytes that one query may move, as estimated, if nothing else is said."""
+INDEX_AGE = 1.0
+"""Spark's own sessions go on for longer with the files of a table that they have seen."""
 _SHAPES_KEPT = 1000
 INDEX_RULES: Mapping[str, Callable[..., Replacement | None]] = {
     "choose": use_index,
@@ -105,24 +108,36 @@ class Federation:
         A query whose plan would move more bytes over borders, as estimated, is refused with the reason.
     indexes
         `"choose"` reads an index where the statistics say that it pays, `"never"` and `"always"` are to compare with.
+    index_age
+        How old the list of a table's files may be that an answer from an index rests on, in seconds. With 0 every
+        query that reads an index has the files listed, and its answer is of a moment within the query.
 
     Every method may be called by any thread. `partial=True` gives an answer without the clouds that fail, and names
     them; otherwise a cloud that fails ends the query with `CloudError`, which names it. Either way nothing is left
     behind in a cloud that can be reached.
     """
 
-    def __init__(self, clouds: Iterable[Cloud], *, byte_limit: float = BYTE_LIMIT, indexes: str = "choose") -> None:
+    def __init__(
+        self,
+        clouds: Iterable[Cloud],
+        *,
+        byte_limit: float = BYTE_LIMIT,
+        indexes: str = "choose",
+        index_age: float = INDEX_AGE,
+    ) -> None:
         self._clouds = {cloud.name: cloud for cloud in clouds}
         if not self._clouds:
             raise ParameterError("a federation of no clouds", "name at least one")
         if indexes not in INDEX_RULES:
             raise ParameterError(f"indexes={indexes!r}", f"give one of {', '.join(INDEX_RULES)}")
+        if not 0 <= index_age < math.inf:
+            raise ParameterError(f"index_age={index_age!r}", "give seconds, 0 or more")
         self._byte_limit = byte_limit
         self._index_rule = INDEX_RULES[indexes]
         self._shapes: OrderedDict[str, pa.Schema] = OrderedDict()
         self._lock = threading.Lock()
         self._running: dict[str, set[str]] = {}
-        self._indexes = {name: IndexCatalog(cloud) for name, cloud in self._clouds.items()}
+        self._indexes = {name: IndexCatalog(cloud, age=index_age) for name, cloud in self._clouds.items()}
         self._helpers = ThreadPoolExecutor(2 * len(self._clouds) + 2, "catchment-federation")
 
     def sql(self, text: str, *, partial: bool = False) -> pa.Table:
@@ -297,7 +312,7 @@ class Federation:
         try:
             done = execute(plan, clouds, self._label(name), ledger)
         except QueryError as problem:
-            if indexed and (HIDDEN in problem.problem or not belief.holds()):  # an index went while it was read
+            if indexed and (HIDDEN in problem.problem or not belief.holds_now()):  # an index went while it was read
                 for cloud in clouds:
                     self._indexes[cloud].forget()
                 return self._attempt(query, name, ledger, missing, tries=tries - 1)

@@ -1,7 +1,7 @@
 """The indexes of a query's tables: taken as they were last, held against what they are, which is asked meanwhile.
 
-Only an answer that was read from an index depends on it, so the clouds are asked for such a plan alone, and else now
-and then, because an index that was made meanwhile may serve the next query.
+Only an answer that was read from an index depends on it, so the clouds are asked for such a plan alone, unless they
+were a moment ago; and else now and then, because an index that was made meanwhile may serve the next query.
 """
 
 from __future__ import annotations
@@ -53,17 +53,23 @@ class IndexBelief:
             cloud: self._truth[cloud].result() if found is None else found.indexes for cloud, found in believed.items()
         }
         """By cloud and table."""
+        self._fresh = {cloud for cloud, found in believed.items() if found is not None and found.is_fresh}
 
     def check(self) -> None:
-        """Begin to ask every cloud that was not asked yet: an index will be read."""
+        """Begin to ask every cloud that was not asked a moment ago: an index will be read."""
         for cloud, ask in self._ask.items():
-            if cloud not in self._truth:
+            if cloud not in self._truth and cloud not in self._fresh:
                 self._truth[cloud] = ask()
 
     def holds(self) -> bool:
-        """Whether everything is as it was believed; waits until the clouds have said so."""
+        """Whether everything that was asked is as it was believed; waits until the clouds have said so."""
         self.check()
-        return all(self._truth[cloud].result() == found for cloud, found in self.indexes.items())
+        return all(truth.result() == self.indexes[cloud] for cloud, truth in self._truth.items())
+
+    def holds_now(self) -> bool:
+        """The same after something failed: clouds that were not asked are asked."""
+        self._fresh.clear()
+        return self.holds()
 
 
 def may_read_index(plan: Plan) -> bool:

@@ -5,8 +5,9 @@ the size and the time of change that it had before it was read. Whatever happene
 then is the one that a scan would have given at the moment of the list.
 
 To list files takes a cloud about as long as to look up a row. So a query is planned with what was true for the last one
-(`believed`) and runs while the files are listed (`of`); if it read an index, its answer counts only if both say the
-same. What a table is, its columns and its folder, is as old as the list of tables may be, with an index or without.
+(`believed`), and if that is not of just now, it runs while the files are listed (`of`); if it read an index, its answer
+counts only if both say the same. (To list them in the statement that reads the index is no cheaper: measured.) What a
+table is, its columns and its folder, is as old as the list of tables may be, with an index or without.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Believed:
     indexes: Mapping[str, tuple[Index, ...]]
     is_young: bool
     """Whether it was said so lately that one that was made since need not be known."""
+    is_fresh: bool = False
+    """Whether it was said so lately that an answer may rest on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +75,14 @@ class IndexCatalog:
         How long the list of indexes and segments is believed, and what tables are. One that another client has made is
         not used for that long, and one that another has dropped makes a query fail for that long; neither makes a
         wrong answer. A table that another has moved to other files is read by index as it was, for that long.
+    age
+        How old a list of a table's files may be that an answer rests on, in seconds.
     """
 
-    def __init__(self, cloud: Cloud, *, seconds: float = 5.0) -> None:
+    def __init__(self, cloud: Cloud, *, seconds: float = 5.0, age: float = 0.0) -> None:
         self.cloud = cloud
         self._seconds = seconds
+        self._age = age
         self._lock = threading.Lock()
         self._hidden: str | None = None
         self._claims: dict[str, Claim] = {}
@@ -156,6 +162,7 @@ class IndexCatalog:
         An index that cannot be read, because another client drops it meanwhile or for any other reason, is none.
         """
         wanted = {table.lower() for table in tables}
+        began = time.monotonic()
         try:
             found = self._of(wanted, errand)
         except (QueryError, BytesError):
@@ -163,7 +170,7 @@ class IndexCatalog:
             found = {}
         with self._lock:
             self._believed |= {table: found.get(table, ()) for table in wanted}
-            self._asked_at |= dict.fromkeys(wanted, time.monotonic())
+            self._asked_at |= dict.fromkeys(wanted, began)
         return found
 
     def believed(self, tables: Iterable[str]) -> Believed | None:
@@ -174,7 +181,8 @@ class IndexCatalog:
                 return None
             since = min((self._asked_at[table] for table in wanted), default=0.0)
             found = {table: self._believed[table] for table in wanted if self._believed[table]}
-        return Believed(found, time.monotonic() - since <= self._seconds)
+        age = time.monotonic() - since
+        return Believed(found, is_young=age <= self._seconds, is_fresh=age < self._age)
 
     def _of(self, wanted: set[str], errand: Errand) -> dict[str, tuple[Index, ...]]:
         claims = [claim for claim in self.claims(errand).values() if claim.table in wanted]
