@@ -21,7 +21,7 @@ from catchment.testing.random_tables import random_world
 from experiments.federated_worlds import checked, local_world
 
 WORLDS, QUERIES = 21, 50
-WAYS = ("split", "kept", "Bloom filter", "broadcast", "one cloud", "put together", "shipped")
+WAYS = ("split", "dealt", "kept", "Bloom filter", "broadcast", "one cloud", "put together", "shipped")
 COLUMNS = ("feature", "queries", *WAYS, "refused", "no query in Spark", "wrong")
 
 

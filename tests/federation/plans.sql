@@ -8,11 +8,15 @@ run1 rome: SELECT pages.url AS url FROM (SELECT pages.url FROM pages AS pages WH
 answer: run1
 
 SELECT substr(ip, 1, 8), sum(revenue) FROM visits GROUP BY substr(ip, 1, 8);
-run1 rome: SELECT SUBSTRING(visits.ip, 1, 8) AS _k0, SUM(visits.revenue) AS _p0 FROM (SELECT visits.ip, visits.revenue FROM visits AS visits) AS visits GROUP BY SUBSTRING(visits.ip, 1, 8)
-put1 paris: catchment_q_1 = run1
-keep1 paris: catchment_q_2 = SELECT SUBSTRING(visits.ip, 1, 8) AS _k0, SUM(visits.revenue) AS _p0 FROM (SELECT visits.ip, visits.revenue FROM visits AS visits) AS visits GROUP BY SUBSTRING(visits.ip, 1, 8)
-run2 paris: SELECT p._k0 AS _col_0, SUM(p._p0) AS _col_1 FROM (SELECT _k0, _p0 FROM (SELECT _k0, _p0 FROM catchment_q_2 UNION ALL SELECT _k0, _p0 FROM catchment_q_1) AS _both) AS p GROUP BY p._k0
-answer: run2
+keep1 paris: catchment_q_1 = SELECT SUBSTRING(visits.ip, 1, 8) AS _k0, SUM(visits.revenue) AS _p0 FROM (SELECT visits.ip, visits.revenue FROM visits AS visits) AS visits GROUP BY SUBSTRING(visits.ip, 1, 8)
+keep2 rome: catchment_q_2 = SELECT SUBSTRING(visits.ip, 1, 8) AS _k0, SUM(visits.revenue) AS _p0 FROM (SELECT visits.ip, visits.revenue FROM visits AS visits) AS visits GROUP BY SUBSTRING(visits.ip, 1, 8)
+run1 rome: SELECT _k0, _p0 FROM catchment_q_2 WHERE PMOD(XXHASH64(_k0), 2) = 0
+put1 paris: catchment_q_3 = run1
+run2 paris: SELECT _k0, _p0 FROM catchment_q_1 WHERE PMOD(XXHASH64(_k0), 2) = 1
+put2 rome: catchment_q_4 = run2
+run3 paris: SELECT p._k0 AS _col_0, SUM(p._p0) AS _col_1 FROM (SELECT _k0, _p0 FROM (SELECT _k0, _p0 FROM catchment_q_1 WHERE PMOD(XXHASH64(_k0), 2) = 0 UNION ALL SELECT _k0, _p0 FROM catchment_q_3) AS _both) AS p GROUP BY p._k0
+run4 rome: SELECT p._k0 AS _col_0, SUM(p._p0) AS _col_1 FROM (SELECT _k0, _p0 FROM (SELECT _k0, _p0 FROM catchment_q_2 WHERE PMOD(XXHASH64(_k0), 2) = 1 UNION ALL SELECT _k0, _p0 FROM catchment_q_4) AS _both) AS p GROUP BY p._k0
+answer: run3, run4
 
 SELECT count(*), avg(price), sum(price), avg(revenue), min(day) FROM visits WHERE n = 3;
 run1 paris: SELECT COUNT(*) AS _p0, COUNT(visits.price) AS _p1, SUM(visits.price) AS _p2, COUNT(visits.revenue) AS _p3, SUM(CAST(visits.revenue AS DOUBLE)) AS _p4, MIN(visits.day) AS _p5 FROM (SELECT visits.day, visits.revenue, visits.price FROM visits AS visits WHERE visits.n = 3) AS visits

@@ -58,8 +58,8 @@ def test_explain_says_fragments_estimates_and_reasons() -> None:
     assert "home: paris" in said
     assert "partial aggregates of each cloud" in said
     assert "estimated: " in said
-    assert "keep1: keep in paris as catchment_q_2 (partial aggregates of each cloud" in said
-    assert "answer: run2" in said
+    assert "keep1: keep in paris as catchment_q_1 (partial aggregates of each cloud" in said
+    assert "answer: run3, run4 one after the other" in said
 
 
 @pytest.mark.parametrize("text", ["SELECT listagg(url) FROM pages", "SELECT space(3) FROM pages"])

@@ -67,16 +67,18 @@ class Planner:
         self.notes: list[str] = []
         self.probes: list[ProbeOffer] = []
         self._query = query
+        self._outermost: exp.Query | None = None
         self._steps: list[Step] = []
         self._runs: dict[tuple[int, str], str] = {}
         self._puts: dict[tuple[int, str, bool], tuple[str, str]] = {}
         self._keeps: dict[tuple[int, str], str] = {}
         self._makers: dict[str, str] = {}  # of views: the steps that make them
-        self._kept: list[Relation] = []  # so that no id() above is given twice
+        self._known: list[Relation] = []  # so that no id() above is given twice
 
     def plan(self, tree: exp.Query) -> Plan:
         """The plan of a qualified query."""
-        return self.finish(self.relation(_with_own_names(tree), {}))
+        self._outermost = _with_own_names(tree)
+        return self.finish(self.relation(self._outermost, {}))
 
     def finish(self, relation: Relation) -> Plan:
         """A plan whose answer is a relation."""
@@ -106,7 +108,7 @@ class Planner:
             raise Unplanned("VALUES stands alone")
         if not isinstance(query, exp.Select):
             raise Unplanned(f"{type(query).__name__} is not planned")
-        return self.block(bind(self, query, env))
+        return self.block(replace(bind(self, query, env), outermost=query is self._outermost))
 
     def block(self, block: Block) -> Relation:
         """A bound SELECT as a relation, by the first rule that fits its placement."""
@@ -149,7 +151,7 @@ class Planner:
             there = there.offset(relation.offset, copy=False) if relation.offset else there
         if not beside:
             return there
-        here = relation.pieces[cloud].copy() if relation.scan else self._kept_piece(relation, cloud)
+        here = relation.pieces[cloud].copy() if relation.scan else self.kept(relation, cloud)
         both = exp.Union(this=here, expression=there, distinct=False)
         return exp.Select(
             expressions=[exp.column(name_of(name)) for name in relation.columns],
@@ -160,7 +162,7 @@ class Planner:
         """The step that gives the rows of one piece."""
         key = (id(relation), cloud)
         if key not in self._runs:
-            self._kept.append(relation)
+            self._known.append(relation)
             self._runs[key] = name = f"run{len(self._runs) + 1}"
             self._steps.append(Run(name, cloud, purpose=purpose, **self._asked(relation, cloud)))
         return self._runs[key]
@@ -205,11 +207,11 @@ class Planner:
         """Partial results are read once, in one cloud; what several read is run once, and sent to all."""
         return relation.purpose is Purpose.PARTIAL and relation.stable and relation.bytes_of(cloud) >= LEAST_KEPT
 
-    def _kept_piece(self, relation: Relation, cloud: str) -> exp.Select:
-        """A cloud's own piece, which is run once and stays there."""
+    def kept(self, relation: Relation, cloud: str) -> exp.Select:
+        """A cloud's own piece, which is run once and stays there as a view."""
         key = (id(relation), cloud)
         if key not in self._keeps:
-            self._kept.append(relation)
+            self._known.append(relation)
             self._keeps[key] = view = self._new_view()
             self._makers[view] = name = f"keep{len(self._keeps)}"
             self._steps.append(Keep(name, cloud, purpose=relation.purpose, view=view, **self._asked(relation, cloud)))
@@ -229,7 +231,7 @@ class Planner:
     def _view(self, relation: Relation, cloud: str, beside: bool) -> str:
         key = (id(relation), cloud, beside)
         if key not in self._puts:
-            self._kept.append(relation)
+            self._known.append(relation)
             sources = [source for source in relation.pieces if not (beside and source == cloud)]
             self._puts[key] = (self.put(relation, cloud, sources), cloud)
         return self._puts[key][0]

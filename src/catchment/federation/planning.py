@@ -44,6 +44,9 @@ class Planning(Protocol):
     def whole(self, relation: Relation, cloud: str) -> exp.Query:
         """A query that gives all rows of a relation in one cloud; what is elsewhere is put there."""
 
+    def kept(self, relation: Relation, cloud: str) -> exp.Select:
+        """A cloud's own piece, which is run once and stays there as a view."""
+
     def put(self, relation: Relation, cloud: str, sources: Sequence[str], *, merge: str = "rows") -> str:
         """A view in a cloud of the rows of some pieces; its name."""
 

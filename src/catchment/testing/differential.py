@@ -15,7 +15,8 @@ from catchment.federation import planner
 from catchment.federation.cloud import Purpose
 from catchment.federation.federation import Federation, Outcome
 from catchment.federation.plan import Keep, Put, Run
-from catchment.federation.rules import bloom_join
+from catchment.federation.rules import bloom_join, deal
+from catchment.federation.rules.deal import DEALT
 from catchment.testing.query_text import shrink, text
 from catchment.testing.random_queries import RandomQuery
 from catchment.testing.same_answer import difference
@@ -43,8 +44,12 @@ class Verdict:
 
 @contextmanager
 def every_way() -> Iterator[None]:
-    """Small tables are treated as large ones are: pieces are kept and keys filtered, however little that saves."""
-    with patch.object(planner, "LEAST_KEPT", 0), patch.object(bloom_join, "LEAST_SAVING", -math.inf):
+    """Small tables are treated as large ones are: kept, dealt and filtered, however little that saves."""
+    with (
+        patch.object(planner, "LEAST_KEPT", 0),
+        patch.object(bloom_join, "LEAST_SAVING", -math.inf),
+        patch.object(deal, "LEAST_DEALT", 0),
+    ):
         yield
 
 
@@ -93,7 +98,7 @@ def _said(problem: Exception) -> str:
 
 
 def _ways(outcome: Outcome) -> frozenset[str]:
-    """By the purposes of a plan's steps: split, Bloom filter, broadcast, shipped, kept, one cloud, put together."""
+    """By a plan's steps: split, dealt, Bloom filter, broadcast, shipped, kept, one cloud, put together."""
     plan = outcome.plan
     if plan is None:
         return frozenset()
@@ -106,6 +111,8 @@ def _ways(outcome: Outcome) -> frozenset[str]:
             found.add(names.get(step.purpose, "broadcast"))
         elif isinstance(step, Keep):
             found.add("kept")
+        elif step.why == DEALT:
+            found.add("dealt")
     if not found:
         found.add("put together" if sum(isinstance(step, Run) for step in plan) > 1 else "one cloud")
     return frozenset(found)

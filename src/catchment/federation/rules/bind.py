@@ -51,6 +51,8 @@ class Block:
     why: str = ""
     reduced: Mapping[int, Relation] = field(default_factory=dict)
     """Sources that a Bloom filter made smaller, by their number."""
+    outermost: bool = False
+    """Whether its rows are the answer, and no other step's."""
 
     def relations(self) -> list[Relation]:
         """All that the block reads, those of its subqueries as well."""

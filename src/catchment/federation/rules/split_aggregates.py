@@ -4,6 +4,7 @@
     each: SELECT a AS _k0, sum(b) AS _p0, count(b) AS _p1 FROM t GROUP BY a
     home: SELECT _k0, sum(_p0) / sum(_p1) FROM partials GROUP BY _k0
 
+Where groups are many, each cloud makes the final ones of a share of them (`deal.py`), if no clause needs all at once.
 HAVING, ORDER BY, LIMIT, windows over aggregates, ROLLUP, CUBE and GROUPING SETS belong to the final step: the partials
 are those of the finest groups, and they can be added up in any way. How each function is split is in `aggregates.py`;
 if one of them cannot be, the rows go to one cloud.
@@ -23,6 +24,7 @@ from catchment.federation.planning import Planning
 from catchment.federation.relation import Relation, column, derived
 from catchment.federation.rules.aggregates import Partials, split
 from catchment.federation.rules.bind import Block
+from catchment.federation.rules.deal import DEALT, deal, pays_to_deal
 from catchment.federation.rules.ship import ship
 from catchment.federation.rules.types import types_of
 
@@ -107,8 +109,8 @@ def _both_steps(
         why=f"partial aggregates of each cloud; {block.why}",
     )
 
-    def over(source: exp.Query) -> exp.Select:
-        query = block.fill(planner, final, planner.home)
+    def over(source: exp.Query, cloud: str) -> exp.Select:
+        query = block.fill(planner, final, cloud)
         query.set("from_", exp.From(this=derived(source, "p")))
         return query
 
@@ -117,15 +119,25 @@ def _both_steps(
         query.set("from_", exp.From(this=derived(partial.standin, "p")))
         return query
 
-    return Relation(
-        {planner.home: over(planner.whole(partial, planner.home))},
-        block.columns,
-        nothing(),
-        expected,
-        block.width(),
-        stable=block.stable,
-        why="final aggregates of the clouds' partial ones",
-    )
+    alone = block.outermost and _each_group_alone(final)
+    if alone and pays_to_deal(planner, partial, lambda: types_of(planner, block, list(names))):
+        dealt = deal(planner, partial, tuple(names.values()))
+        pieces = {cloud: over(source, cloud) for cloud, source in dealt.pieces.items()}
+        why = DEALT
+    else:
+        pieces = {planner.home: over(planner.whole(partial, planner.home), planner.home)}
+        why = "final aggregates of the clouds' partial ones"
+    return Relation(pieces, block.columns, nothing(), expected, block.width(), stable=block.stable, why=why)
+
+
+def _each_group_alone(final: exp.Select) -> bool:
+    """Whether a row of the final step comes from one group of all keys, and no clause is about several."""
+    group = final.args.get("group")
+    if group is None or any(final.args.get(clause) for clause in _FINAL_CLAUSES if clause != "having"):
+        return False
+    if any(group.args.get(name) for name in ("rollup", "cube", "grouping_sets")) or group.find(*_SETS):
+        return False
+    return all(node is final for node in final.find_all(exp.Window, exp.Query))
 
 
 def _not_a_place(key: exp.Expr) -> exp.Expr:
