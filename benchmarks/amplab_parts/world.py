@@ -19,7 +19,7 @@ import pyarrow as pa
 from catchment.app.report import Progress
 from catchment.federation.amplab import DAYS_SQL, RANKS_SQL, drawn_queries, rankings_sql, uservisits_sql
 from catchment.federation.cloud import Errand, Purpose
-from catchment.federation.federation import Federation
+from catchment.federation.federation import INDEX_AGE, Federation
 from catchment.federation.ledger import Ledger
 from catchment.federation.settings import CloudSettings
 from catchment.spark.cloud import ConnectCloud
@@ -39,7 +39,7 @@ _HOURS = 4 * 3600.0
 
 @dataclass(frozen=True)
 class World:
-    """The clouds of one size of tables, asked in three ways, and the one Spark."""
+    """The clouds of one size of tables, asked in four ways, and the one Spark."""
 
     rows: int
     clouds: tuple[ConnectCloud, ...]
@@ -48,6 +48,8 @@ class World:
     """Which picks index or scan by its statistics."""
     scanning: Federation
     forcing: Federation
+    listing: Federation
+    """Which takes every index, and has the files listed for each query."""
 
     def one_spark(self, sql: str) -> pa.Table:
         """The answer of the Spark that holds all rows, over the same channel."""
@@ -100,7 +102,10 @@ def world(folder: Path, rows: int, progress: Progress) -> Iterator[World]:
         for name, what in INDEXES.items():
             if name not in standing:
                 choosing.sql(f"CREATE INDEX {name} ON {what}")
-        ways = [Federation(parts, byte_limit=float("inf"), indexes=how) for how in ("never", "always")]
+        ways = [
+            Federation(parts, byte_limit=float("inf"), indexes=how, index_age=age)
+            for how, age in (("never", INDEX_AGE), ("always", INDEX_AGE), ("always", 0.0))
+        ]
         for way in ways:
             stack.enter_context(way)
         progress("ready", 1.0)
