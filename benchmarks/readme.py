@@ -18,7 +18,7 @@ from catchment.app.report import shown
 
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "benchmarks/figures"
-NAMES = ("sketches", "startup", "windows", "spark", "monitors", "balance")
+NAMES = ("sketches", "startup", "windows", "spark", "monitors", "balance", "amplab")
 
 
 def rendered(report: dict[str, Any], *, notes_only: bool = False) -> str:

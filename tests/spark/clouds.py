@@ -8,7 +8,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,10 +43,14 @@ def running_clouds(number: int = 2) -> Iterator[dict[str, CloudSettings]]:
     try:
         yield clouds
     finally:
-        for name in names:
-            if running(_place() / name) is None:  # a test has killed it, or it died: then this is why
-                log = (_place() / name / "server.log").read_text(errors="replace")
-                print(f"{name} does not run:", *log.splitlines()[-40:], sep="\n")
+        for name in dead(names):  # a test has killed it, or it died: then this is why
+            log = (_place() / name / "server.log").read_text(errors="replace")
+            print(f"{name} does not run:", *log.splitlines()[-40:], sep="\n")
+
+
+def dead(names: Iterable[str]) -> list[str]:
+    """Those whose servers do not run."""
+    return [name for name in names if running(_place() / name) is None]
 
 
 def server_settings(name: str) -> ServerSettings:

@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any
 
 import pytest
 
 from catchment.errors import CloudError
 from catchment.federation.federation import Federation
+from catchment.federation.rules.deal import DEALT
 from catchment.spark.cloud import ConnectCloud
 from tests.spark.clouds import SECONDS, errand, kill, running_clouds
 
@@ -136,6 +138,25 @@ def test_a_cloud_that_is_killed_is_named_or_labelled(
         other = "lyon" if victim == "berlin" else "berlin"
         assert list(outcome.missing) == [victim]
         assert outcome.table.to_pylist() == truth((other,))
+
+
+@pytest.mark.parametrize(("point", "number"), [("put: end", 1), ("run: batch", 2)])
+def test_a_cloud_that_is_killed_while_groups_are_dealt_out(
+    point: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catchment.federation.rules.deal.LEAST_DEALT", 0)
+    query = QUERY.replace("ORDER BY u.country", "")
+    trap = Trap(point, number, "lyon")
+    with federation_with(trap) as federation:
+        explained = federation.sql(f"EXPLAIN {query}").to_pylist()
+        assert any(DEALT in str(row) for row in explained)
+        with pytest.raises(CloudError) as caught:
+            federation.sql(query)
+        assert trap.sprung
+        assert caught.value.cloud == "lyon"
+        outcome = federation.query(query, partial=True)
+        assert list(outcome.missing) == ["lyon"]
+        assert sorted(outcome.table.to_pylist(), key=itemgetter("country")) == truth(("berlin",))
 
 
 def test_a_cloud_that_is_killed_under_way_of_a_partial_answer() -> None:
