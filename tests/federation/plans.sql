@@ -14,8 +14,8 @@ run1 rome: SELECT _k0, _p0 FROM catchment_q_2 WHERE PMOD(XXHASH64(_k0), 2) = 0
 put1 paris: catchment_q_3 = run1
 run2 paris: SELECT _k0, _p0 FROM catchment_q_1 WHERE PMOD(XXHASH64(_k0), 2) = 1
 put2 rome: catchment_q_4 = run2
-run3 paris: SELECT p._k0 AS _col_0, SUM(p._p0) AS _col_1 FROM (SELECT _k0, _p0 FROM (SELECT _k0, _p0 FROM catchment_q_1 WHERE PMOD(XXHASH64(_k0), 2) = 0 UNION ALL SELECT _k0, _p0 FROM catchment_q_3) AS _both) AS p GROUP BY p._k0
-run4 rome: SELECT p._k0 AS _col_0, SUM(p._p0) AS _col_1 FROM (SELECT _k0, _p0 FROM (SELECT _k0, _p0 FROM catchment_q_2 WHERE PMOD(XXHASH64(_k0), 2) = 1 UNION ALL SELECT _k0, _p0 FROM catchment_q_4) AS _both) AS p GROUP BY p._k0
+run3 paris: SELECT p._k0 AS _col_0, SUM(p._p0) AS _col_1 FROM (SELECT p._k0, p._p0 FROM (SELECT _k0, _p0 FROM (SELECT _k0, _p0 FROM catchment_q_1 WHERE PMOD(XXHASH64(_k0), 2) = 0 UNION ALL SELECT _k0, _p0 FROM catchment_q_3) AS _both) AS p DISTRIBUTE BY p._k0) AS p GROUP BY p._k0
+run4 rome: SELECT p._k0 AS _col_0, SUM(p._p0) AS _col_1 FROM (SELECT p._k0, p._p0 FROM (SELECT _k0, _p0 FROM (SELECT _k0, _p0 FROM catchment_q_2 WHERE PMOD(XXHASH64(_k0), 2) = 1 UNION ALL SELECT _k0, _p0 FROM catchment_q_4) AS _both) AS p DISTRIBUTE BY p._k0) AS p GROUP BY p._k0
 answer: run3, run4
 
 SELECT count(*), avg(price), sum(price), avg(revenue), min(day) FROM visits WHERE n = 3;

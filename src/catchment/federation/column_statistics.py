@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from catchment.federation.intervals import Domain, Interval, Value
 
@@ -64,10 +66,20 @@ class ColumnStatistics:
 
     def equal(self, value: Value) -> float:
         """About how many rows have this value: the Count-Min sketch's answer is never too low."""
-        if not self.values or (self.cuts and not self.cuts[0] <= value <= self.cuts[-1]):
+        return self.equal_to([value])
+
+    def equal_to(self, values: Sequence[Value]) -> float:
+        """About how many rows have one of these values, which differ: a join may ask for thousands."""
+        if not self.values:
             return 0.0
-        if self.counts is not None and isinstance(value, int | bytes):
-            return float(self.counts.estimate(value).value)
+        if self.cuts:
+            values = [value for value in values if self.cuts[0] <= value <= self.cuts[-1]]
+        if self.counts is not None and values and all(isinstance(value, int | bytes) for value in values):
+            return float(np.sum(self.counts.estimate(list(values)).value))
+        return sum(map(self._evenly, values))
+
+    def _evenly(self, value: Value) -> float:
+        """Without a Count-Min sketch: as often as the cuts show, and as any other value at least."""
         same = bisect_right(self.cuts, value) - bisect_left(self.cuts, value)
         often = self.values * (same - 1) / max(1, len(self.cuts) - 1)
         return max(often, self.values / max(1.0, self.distinct))
@@ -82,7 +94,7 @@ class ColumnStatistics:
         last = math.ceil(interval.high) - (not interval.with_high)
         if last - first >= FEW_VALUES:
             return None
-        return sum(self.equal(value) for value in range(first, last + 1))
+        return self.equal_to(range(first, last + 1))
 
     def _by_rank(self, interval: Interval) -> float:
         low = 0.0 if interval.low is None else self._rank(interval.low, included=not interval.with_low)
@@ -112,7 +124,10 @@ def matching(parts: Iterable[ColumnStatistics], intervals: Iterable[Interval]) -
     known, asked = tuple(parts), tuple(intervals)
     wide = [interval for interval in asked if not interval.is_point()]
     # A point inside a range is not counted twice.
-    asked = tuple(one for one in asked if not (one.is_point() and any(each.meets(one.low, one.low) for each in wide)))
+    points = [one.low for one in asked if one.is_point() and not any(each.meets(one.low, one.low) for each in wide)]
     rows = sum(part.rows for part in known)
-    found = sum(min(float(part.rows), sum(part.between(interval) for interval in asked)) for part in known)
+    found = sum(
+        min(float(part.rows), part.equal_to(points) + sum(part.between(interval) for interval in wide))
+        for part in known
+    )
     return min(1.0, found / rows) if rows else 0.0

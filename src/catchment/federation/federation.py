@@ -352,8 +352,12 @@ class Federation:
         def types_of(sql: str) -> Sequence[str]:
             return [spark_type(field.type) for field in self._shape(home, sql + " LIMIT 0", errand).result()]
 
+        def sample(cloud: str, sql: str) -> Sequence[int]:
+            numbers: list[int] = self._clouds[cloud].run(sql, errand).column(0).to_pylist()
+            return numbers
+
         try:
-            planner = Planner(catalog, prices, name, types_of, self._index_rule)
+            planner = Planner(catalog, prices, name, types_of, self._index_rule, sample)
             try:
                 check_faithful(query.tree)
                 tree = qualify(query.tree, catalog)

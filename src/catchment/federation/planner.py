@@ -49,6 +49,8 @@ class Planner:
         The query's name, which every view carries.
     types_of
         Asks an engine for the types of the columns of a query that reads no table.
+    sample
+        Asks a cloud for the numbers that a query of one column gives.
     """
 
     def __init__(
@@ -58,10 +60,12 @@ class Planner:
         query: str,
         types_of: Callable[[str], Sequence[str]],
         index: Callable[..., Replacement | None] = use_index,
+        sample: Callable[[str, str], Sequence[int]] | None = None,
     ) -> None:
         self.catalog = catalog
         self.prices = prices
         self.types_of = types_of
+        self.sample = sample
         self.use_index = index
         self.home = min(prices, key=lambda cloud: (sum(prices[cloud]), tuple(prices).index(cloud)))
         self.notes: list[str] = []

@@ -27,6 +27,8 @@ class Planning(Protocol):
     """What was decided, and why, for EXPLAIN."""
     types_of: Callable[[str], Sequence[str]]
     """The types of the columns of a query that reads no table."""
+    sample: Callable[[str, str], Sequence[int]] | None
+    """The numbers that a query of one column gives in a cloud; None where no cloud can be asked."""
     probes: list[Any]
     """What an index may serve once keys are known (`rules/probe_index.py`)."""
     use_index: Callable[..., Any]

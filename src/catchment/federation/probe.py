@@ -59,7 +59,7 @@ def _read(probe: Probe, keys: Sequence[int | str | date]) -> tuple[str, str]:
     parts: list[Replacement] = []
     for start in range(0, len(keys), LONGEST_LIST):
         listed = exp.In(this=_column(probe), expressions=[_literal(key) for key in keys[start : start + LONGEST_LIST]])
-        part = probe.choose(probe.leaf.where(listed), probe.table)
+        part = probe.choose(probe.leaf.copy().where(listed, copy=False), probe.table)
         if part is not None:
             parts.append(part)
         if part is None or sum(part.weight for part in parts) >= 1:

@@ -32,6 +32,7 @@ from catchment.spark.cloud_folder import find_clouds
 from catchment.spark.cloud_line import Line
 from catchment.spark.cloud_tables import TableReader
 from catchment.spark.connect_session import is_session_lost
+from catchment.spark.lists_of_rows import listed, unlisted
 from catchment.spark.map_reduce import over_line
 
 __all__ = ["ConnectCloud", "ConnectFederation", "connected", "federation"]
@@ -41,8 +42,8 @@ TABLES_SECONDS = 5.0
 _INLINE_BYTES = 256 << 10
 """Rows up to this size go with the statement that makes them a view, larger ones before it, in chunks."""
 _PIECE_BYTES = 16 << 20
-"""Spark makes an object of every row of a local relation, and keeps them as long as the view: several times the size of
-the rows. So more than this becomes pieces, each of them turned into blocks that Spark can move to disk."""
+"""Spark keeps a local relation in memory as long as the view, and sends its rows with each task that reads them. More
+than this becomes pieces, each of them turned into blocks that Spark can move to disk."""
 _WORN_BYTES = 256 << 20
 """A server keeps what was sent until the session ends; after so much, an idle session is changed for a new one."""
 _READS = re.compile(r"\s*\(*\s*(select|with|values|table|show|describe|desc|explain)\b", re.IGNORECASE)
@@ -154,25 +155,26 @@ class ConnectCloud:
         if rows.nbytes <= _INLINE_BYTES and rows.num_rows <= CHUNK_ROWS:
             (view.input.local_relation.data,) = arrow_chunks(rows)
         elif rows.nbytes <= _PIECE_BYTES:
-            view.input.chunked_cached_local_relation.dataHashes.extend(self._send(rows, errand))
+            view.input.CopyFrom(unlisted(self._sent(listed(rows), errand)))
         else:
-            pieces = [self._sent(piece, errand) for piece in _pieces(rows, _PIECE_BYTES)]
-            view.input.CopyFrom(_union([piece._plan.plan(self.session().client) for piece in pieces]))
+            pieces = [self._blocks(self._sent(listed(piece), errand), errand) for piece in _pieces(rows, _PIECE_BYTES)]
+            view.input.CopyFrom(unlisted(_union([piece._plan.plan(self.session().client) for piece in pieces])))
             self._pieces[name] = pieces
         self.watch("put: sent")
         self._do(command, errand, rows=rows.num_rows)
         self.watch("put: end")
 
     def keep(self, name: str, sql: str, errand: Errand) -> None:
-        """Run a SELECT, keep what it gives as blocks of the cloud, and make them a view of that name."""
+        """Run a SELECT, keep what it gives in columns, and make it a view of that name.
+
+        Against a local checkpoint: an object less for every row, and it is gone when the view is.
+        """
         self.watch("keep")
-        command, view = self._new_view(name)
-        asked = proto.Relation()
-        asked.sql.query = sql
-        piece = self._blocks(asked, errand)
-        view.input.CopyFrom(piece._plan.plan(self.session().client))
-        self._pieces[name] = [piece]
-        self._do(command, errand)
+        self._new_view(name)
+        plan = proto.Plan()
+        plan.root.sql.query = f"CACHE TABLE `{name}` OPTIONS ('storageLevel' 'MEMORY_AND_DISK') AS {sql}"
+        for _ in self._line.answers(lambda client: client.to_table_as_iterator(plan, {}), errand):
+            pass
         self.watch("keep: end")
 
     def forget(self, names: Iterable[str]) -> None:
@@ -271,10 +273,11 @@ class ConnectCloud:
         (kept,) = self._line.answers(lambda client: iter([client.execute_command(command)[1]]), errand)
         return kept["checkpoint_command_result"]
 
-    def _sent(self, rows: pa.Table, errand: Errand) -> Any:
+    def _sent(self, rows: pa.Table, errand: Errand) -> proto.Relation:
+        """Rows that were sent, as a relation."""
         relation = proto.Relation()
         relation.chunked_cached_local_relation.dataHashes.extend(self._send(rows, errand))
-        return self._blocks(relation, errand)
+        return relation
 
     def _forget_all(self) -> None:
         """Views that are gone with their session."""

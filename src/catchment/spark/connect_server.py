@@ -187,6 +187,9 @@ def _properties(settings: ServerSettings, token: str, port: int) -> str:
             "spark.cleaner.periodicGC.interval": "5min",  # blocks of views that are gone are dropped then
             "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
             "spark.local.dir": str(folder / "scratch"),
+            # Tables are on the local disk, where Hadoop starts a thread for each range of bytes of a vectored read: for
+            # the pages of an index that is more work than anything else.
+            "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
             "spark.connect.grpc.binding.address": "127.0.0.1",
             # The port of last time if it is still free, so that who held the address finds the server again.
             "spark.connect.grpc.binding.port": str(port),

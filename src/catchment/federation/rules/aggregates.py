@@ -18,7 +18,7 @@ from catchment.federation.dialect import DIALECT
 from catchment.federation.grants import function_name
 from catchment.federation.relation import column
 
-__all__ = ["Partials", "split"]
+__all__ = ["Partials", "of_one_row", "split"]
 
 _SAME = {"min", "max", "bool_and", "every", "bool_or", "any", "some", "bit_and", "bit_or", "bit_xor"}
 """Functions of which the function of the parts is the function of the whole."""
@@ -85,6 +85,23 @@ class Partials:
         """A value by which the partials are grouped as well."""
         name = self.extra_keys.setdefault(value, f"_d{len(self.extra_keys)}")
         return column(name, "p")
+
+
+def of_one_row(value: exp.Expr) -> exp.Expr | None:
+    """What a partial value is of a single row, up to its type; None where that is no simple expression.
+
+    >>> of_one_row(parse_one("sum(a + 1)")).sql(), of_one_row(parse_one("count(a)")).sql()
+    ('a + 1', 'CASE WHEN a IS NULL THEN 0 ELSE 1 END')
+    """
+    if not isinstance(value, exp.Sum | exp.Min | exp.Max | exp.Count) or isinstance(value.this, exp.Distinct):
+        return None
+    if value.expressions:
+        return None
+    argument: exp.Expr = value.this.copy()
+    if not isinstance(value, exp.Count):
+        return argument
+    one, nothing = exp.Literal.number(1), exp.Literal.number(0)
+    return one if isinstance(argument, exp.Star) else exp.case().when(argument.is_(exp.null()), nothing).else_(one)
 
 
 def split(call: exp.Expr, partials: Partials) -> exp.Expr | None:

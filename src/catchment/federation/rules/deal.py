@@ -6,20 +6,26 @@
 
 As many bytes cross borders as if all went to one cloud, and all clouds work. It pays where groups are many, and no
 other step needs them in one place; and needs that equal keys have equal hashes, which Spark does not say of fractions.
+
+Groups that hardly repeat are *scattered*: a cloud has nearly as many as rows. To make and keep partial ones of them
+costs more than to read the table again, so they are made only of what crosses a border:
+
+    each:  SELECT a AS _k0, sum(b) AS _p0 FROM t WHERE pmod(xxhash64(a), 2) = n GROUP BY a, to cloud n
+    each:  SELECT _k0, sum(_p0) FROM (SELECT a AS _k0, b AS _p0 FROM t WHERE its own share) and what came GROUP BY _k0
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
 from catchment.federation.planning import Planning
-from catchment.federation.relation import Relation, column
+from catchment.federation.relation import Relation, column, derived
 
-__all__ = ["DEALT", "deal", "pays_to_deal"]
+__all__ = ["DEALT", "LEAST_DEALT", "deal", "deal_scattered", "gather", "may_deal"]
 
 DEALT = "final aggregates, those of a share of the groups in each cloud"
 """Why the steps after it run, for EXPLAIN."""
@@ -29,9 +35,9 @@ LEAST_DEALT = 4 << 20
 _HASHED = re.compile(r"(tinyint|smallint|int|bigint|boolean|date|timestamp|timestamp_ntz|binary|string|decimal\(.*\))")
 
 
-def pays_to_deal(planner: Planning, relation: Relation, types: Callable[[], Sequence[str]]) -> bool:
-    """Whether partial groups are dealt out rather than sent home; `types` gives those of their keys."""
-    if len(relation.pieces) < 2 or not relation.stable or relation.bytes < LEAST_DEALT:
+def may_deal(planner: Planning, relation: Relation, types: Callable[[], Sequence[str]]) -> bool:
+    """Whether partial groups can be dealt out for no more than it costs to send them home; `types` are their keys'."""
+    if len(relation.pieces) < 2 or not relation.stable:
         return False
     home = sum(_cost(planner, relation, source, planner.home) for source in relation.pieces)
     dealt = sum(_cost(planner, relation, source, to) for source in relation.pieces for to in relation.pieces)
@@ -44,17 +50,64 @@ def _cost(planner: Planning, relation: Relation, source: str, to: str) -> float:
 
 
 def deal(planner: Planning, relation: Relation, keys: Sequence[str]) -> Relation:
-    """The same rows, all of one key in one cloud."""
-    clouds = tuple(relation.pieces)
-    kept = {cloud: planner.kept(relation, cloud) for cloud in clouds}
+    """The same rows, all of one key in one cloud; each cloud keeps what it has, and sends the others' shares."""
+    kept = replace(relation, pieces={cloud: planner.kept(relation, cloud) for cloud in relation.pieces})
+    return _shared(planner, kept, lambda cloud: kept.pieces[cloud], keys)
 
-    def share(source: str, number: int) -> exp.Select:
-        hashed = exp.func("pmod", exp.func("xxhash64", *(column(key) for key in keys)), exp.Literal.number(len(clouds)))
-        return kept[source].copy().where(hashed.eq(number), copy=False)
+
+def deal_scattered(
+    planner: Planning,
+    relation: Relation,
+    rows: Mapping[str, exp.Query],
+    keys: Sequence[str],
+    together: Callable[[exp.Select], exp.Select],
+) -> Relation:
+    """The same for groups that hardly repeat: nothing is kept, each table is read for every share.
+
+    `rows` has for each cloud what the groups of its own share are made of, partial or not; `together` is made of those
+    that others get.
+    """
+    return _shared(planner, relation, lambda cloud: rows[cloud], keys, together)
+
+
+def _shared(
+    planner: Planning,
+    relation: Relation,
+    own: Callable[[str], exp.Query],
+    keys: Sequence[str],
+    together: Callable[[exp.Select], exp.Select] = lambda piece: piece,
+) -> Relation:
+    clouds = tuple(relation.pieces)
+
+    def share(piece: exp.Query, number: int) -> exp.Select:
+        assert isinstance(piece, exp.Select)
+        values = {output.alias_or_name: output.unalias() for output in piece.expressions}
+        hashed = exp.func("xxhash64", *(values[key].copy() for key in keys))
+        return piece.where(exp.func("pmod", hashed, exp.Literal.number(len(clouds))).eq(number))
 
     pieces = {}
     for number, cloud in enumerate(clouds):
-        shares = {source: share(source, number) for source in clouds}
+        shares = {source: together(share(piece, number)) for source, piece in relation.pieces.items()}
+        shares[cloud] = share(own(cloud), number)
         sent = replace(relation, pieces=shares, rows=relation.rows / len(clouds), scan=True)
         pieces[cloud] = planner.whole(sent, cloud)
     return replace(relation, pieces=pieces, scan=False)
+
+
+def gather(select: exp.Select, columns: Sequence[str], keys: Sequence[exp.Expr]) -> exp.Select:
+    """A grouping SELECT of one relation that has the rows of a group meet before they are added up.
+
+    Spark makes partial groups in each task and then moves those. Where keys hardly repeat that saves nothing, and
+    costs a third of the time of such a query.
+    """
+    alias = select.args["from_"].this.alias_or_name
+    rows = exp.Select(
+        expressions=[column(name, alias) for name in columns],
+        from_=select.args["from_"].copy(),
+        distribute=exp.Distribute(expressions=[key.copy() for key in keys]),
+    )
+    if select.args.get("where"):
+        rows.set("where", select.args["where"].copy())
+        select.set("where", None)
+    select.set("from_", exp.From(this=derived(rows, alias)))
+    return select

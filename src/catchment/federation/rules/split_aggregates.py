@@ -13,23 +13,28 @@ if one of them cannot be, the rows go to one cloud.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sqlglot import exp
 
 from catchment.federation.cloud import Purpose
+from catchment.federation.dialect import DIALECT
 from catchment.federation.estimates import row_width
 from catchment.federation.functions import AGGREGATES
 from catchment.federation.grants import function_name
 from catchment.federation.planning import Planning
 from catchment.federation.relation import Relation, column, derived
-from catchment.federation.rules.aggregates import Partials, split
+from catchment.federation.rules.aggregates import Partials, of_one_row, split
 from catchment.federation.rules.bind import Block
-from catchment.federation.rules.deal import DEALT, deal, pays_to_deal
+from catchment.federation.rules.count_groups import count_groups
+from catchment.federation.rules.deal import DEALT, LEAST_DEALT, deal, deal_scattered, gather, may_deal
 from catchment.federation.rules.ship import ship
 from catchment.federation.rules.types import types_of
 
 __all__ = ["split_aggregates"]
 
+FEW_ROWS = 4
+"""Of a group in a cloud: with fewer, partial groups of tasks are hardly fewer than rows."""
 _FINAL_CLAUSES = ("having", "order", "limit", "offset", "distinct", "qualify", "windows")
 _SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
@@ -108,6 +113,7 @@ def _both_steps(
         purpose=Purpose.PARTIAL,
         why=f"partial aggregates of each cloud; {block.why}",
     )
+    partial, dealt = _dealt(planner, block, names, partials, partial, final)
 
     def over(source: exp.Query, cloud: str) -> exp.Select:
         query = block.fill(planner, final, cloud)
@@ -119,15 +125,63 @@ def _both_steps(
         query.set("from_", exp.From(this=derived(partial.standin, "p")))
         return query
 
-    alone = block.outermost and _each_group_alone(final)
-    if alone and pays_to_deal(planner, partial, lambda: types_of(planner, block, list(names))):
-        dealt = deal(planner, partial, tuple(names.values()))
+    if dealt is not None:
         pieces = {cloud: over(source, cloud) for cloud, source in dealt.pieces.items()}
+        if not partials.extra_keys:  # otherwise there are as many rows of a group as it has values to count
+            keys = [column(name, "p") for name in names.values()]
+            pieces = {cloud: gather(piece, columns, keys) for cloud, piece in pieces.items()}
         why = DEALT
     else:
         pieces = {planner.home: over(planner.whole(partial, planner.home), planner.home)}
         why = "final aggregates of the clouds' partial ones"
-    return Relation(pieces, block.columns, nothing(), expected, block.width(), stable=block.stable, why=why)
+    rows = partial.rows if groups else 1.0
+    return Relation(pieces, block.columns, nothing(), rows, block.width(), stable=block.stable, why=why)
+
+
+def _dealt(
+    planner: Planning,
+    block: Block,
+    names: dict[exp.Expr, str],
+    partials: Partials,
+    partial: Relation,
+    final: exp.Select,
+) -> tuple[Relation, Relation | None]:
+    """Partial groups, as many as a sample shows; and the same dealt out to the clouds, if they are many."""
+    if not block.outermost or not _each_group_alone(final) or partial.bytes < LEAST_DEALT:
+        return partial, None
+    if not may_deal(planner, partial, lambda: types_of(planner, block, list(names))):
+        return partial, None
+    counted = None if partials.extra_keys else count_groups(planner, block, list(names))
+    if counted is not None:
+        partial = replace(partial, rows=counted.groups * len(block.targets))
+    if partial.bytes < LEAST_DEALT:
+        return partial, None
+    keys = tuple(names.values())
+    if counted is None or counted.rows >= FEW_ROWS * counted.groups:
+        return partial, deal(planner, partial, keys)
+    (source,) = block.sources
+    rows = _rows(planner, block, names, partials) or partial.pieces
+    return partial, deal_scattered(
+        planner, partial, rows, keys, lambda piece: gather(piece, source.relation.columns, list(names))
+    )
+
+
+def _rows(
+    planner: Planning, block: Block, names: dict[exp.Expr, str], partials: Partials
+) -> dict[str, exp.Query] | None:
+    """Each cloud's rows in the form of partial groups, as if each were a group; None if a function has no such form."""
+    values = {value: of_one_row(value) for value in partials.values}
+    if None in values.values():
+        return None
+    each = block.select.copy()
+    each.set("group", None)
+    outputs: list[exp.Expr] = [exp.alias_(key.copy(), name, quoted=True) for key, name in names.items()]
+    kinds = types_of(planner, block, list(values))
+    for kind, (value, row) in zip(kinds, values.items(), strict=True):
+        assert row is not None
+        outputs.append(exp.alias_(exp.cast(row, kind, dialect=DIALECT), partials.values[value], quoted=True))
+    each.set("expressions", outputs)
+    return {cloud: block.fill(planner, each, cloud, parts=True) for cloud in block.targets}
 
 
 def _each_group_alone(final: exp.Select) -> bool:
