@@ -3,9 +3,10 @@
 Tables and queries come from seeds (`catchment.testing.random_tables`, `random_queries`). Each query goes to
 a federation of three clouds and to one Spark with the union of their tables; names, types and rows must be equal. The
 table counts, for every feature of SQL that a query may have, how its queries were answered: *split* into partial
-results, joined by a *Bloom filter* or a *broadcast*, partial results *kept* where they are wanted, answered in *one
-cloud*, *put together*, or their rows *shipped* to one cloud. In every other world the small tables are treated as large
-ones. A failure is shrunk to the smallest query that still fails, and shown with its seed.
+results, those *dealt* out to all clouds, or *scattered* where groups hardly repeat; joined by a *Bloom filter* or a
+*broadcast*, partial results *kept* where they are wanted, answered in *one cloud*, *put together*, or their rows
+*shipped* to one cloud. In every other world the small tables are treated as large ones. A failure is shrunk to the
+smallest query that still fails, and shown with its seed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from catchment.testing.random_tables import random_world
 from experiments.federated_worlds import checked, local_world
 
 WORLDS, QUERIES = 21, 50
-WAYS = ("split", "dealt", "kept", "Bloom filter", "broadcast", "one cloud", "put together", "shipped")
+WAYS = ("split", "dealt", "scattered", "kept", "Bloom filter", "broadcast", "one cloud", "put together", "shipped")
 COLUMNS = ("feature", "queries", *WAYS, "refused", "no query in Spark", "wrong")
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from catchment.federation.catalog import Catalog
@@ -40,13 +41,15 @@ def catalog() -> Catalog:
     )
 
 
-def plan_of(text: str, tables: Catalog | None = None) -> Plan:
+def plan_of(
+    text: str, tables: Catalog | None = None, sample: Callable[[str, str], Sequence[int]] | None = None
+) -> Plan:
     """The plan of a query; an expression whose type is asked for is a bigint."""
     query = parse_statement(text)
     assert isinstance(query, Query)
     tables = tables or catalog()
     prices = dict.fromkeys(tables.clouds, (0.0, 1.0))
-    planner = Planner(tables, prices, "q", lambda sql: ["bigint"] * sql.count(" AS _t"))
+    planner = Planner(tables, prices, "q", lambda sql: ["bigint"] * sql.count(" AS _t"), sample=sample)
     return planner.plan(freeze_clock(qualify(query.tree, tables), 0))
 
 

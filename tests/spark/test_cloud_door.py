@@ -91,9 +91,11 @@ def rows_of_every_type() -> pa.Table:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("number", [0, 3])
-def test_what_is_put_comes_back(cloud: ConnectCloud, number: int) -> None:
-    rows = rows_of_every_type().slice(0, number)
+@pytest.mark.parametrize(("number", "inline"), [(0, 1), (3, 1 << 20), (3, 0), (3000, 0)])
+def test_what_is_put_comes_back(cloud: ConnectCloud, number: int, inline: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within the statement, and before it in lists of rows."""
+    monkeypatch.setattr("catchment.spark.cloud._INLINE_BYTES", inline)
+    rows = pa.concat_tables([rows_of_every_type()] * max(1, number // 3)).slice(0, number)
     cloud.put("every", rows, errand())
     back = cloud.run("SELECT * FROM every", errand())
     assert [field.type for field in back.schema] == [field.type for field in rows.schema]

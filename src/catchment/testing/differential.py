@@ -16,7 +16,7 @@ from catchment.federation.cloud import Purpose
 from catchment.federation.federation import Federation, Outcome
 from catchment.federation.plan import Keep, Put, Run
 from catchment.federation.rules import bloom_join, deal
-from catchment.federation.rules.deal import DEALT
+from catchment.federation.rules.deal import DEALT, SCATTERED
 from catchment.testing.query_text import shrink, text
 from catchment.testing.random_queries import RandomQuery
 from catchment.testing.same_answer import difference
@@ -98,7 +98,7 @@ def _said(problem: Exception) -> str:
 
 
 def _ways(outcome: Outcome) -> frozenset[str]:
-    """By a plan's steps: split, dealt, Bloom filter, broadcast, shipped, kept, one cloud, put together."""
+    """By a plan's steps: split, dealt, scattered, Bloom filter, broadcast, shipped, kept, one cloud, put together."""
     plan = outcome.plan
     if plan is None:
         return frozenset()
@@ -111,8 +111,8 @@ def _ways(outcome: Outcome) -> frozenset[str]:
             found.add(names.get(step.purpose, "broadcast"))
         elif isinstance(step, Keep):
             found.add("kept")
-        elif step.why == DEALT:
-            found.add("dealt")
+        elif step.why in (DEALT, SCATTERED):
+            found.add("dealt" if step.why == DEALT else "scattered")
     if not found:
         found.add("put together" if sum(isinstance(step, Run) for step in plan) > 1 else "one cloud")
     return frozenset(found)

@@ -25,14 +25,21 @@ from sqlglot import exp
 from catchment.federation.planning import Planning
 from catchment.federation.relation import Relation, column, derived
 
-__all__ = ["DEALT", "LEAST_DEALT", "deal", "deal_scattered", "gather", "may_deal"]
+__all__ = ["DEALT", "SCATTERED", "are_many", "deal", "deal_scattered", "gather", "may_deal"]
 
 DEALT = "final aggregates, those of a share of the groups in each cloud"
 """Why the steps after it run, for EXPLAIN."""
 
+SCATTERED = f"{DEALT}: of its own rows, and of others' partial groups"
+
 LEAST_DEALT = 4 << 20
 """Bytes of partial groups, as estimated, from which on they are dealt out: it takes some statements more."""
 _HASHED = re.compile(r"(tinyint|smallint|int|bigint|boolean|date|timestamp|timestamp_ntz|binary|string|decimal\(.*\))")
+
+
+def are_many(relation: Relation) -> bool:
+    """Whether partial groups are worth the statements that it takes to deal them out."""
+    return relation.bytes >= LEAST_DEALT
 
 
 def may_deal(planner: Planning, relation: Relation, types: Callable[[], Sequence[str]]) -> bool:
@@ -52,7 +59,7 @@ def _cost(planner: Planning, relation: Relation, source: str, to: str) -> float:
 def deal(planner: Planning, relation: Relation, keys: Sequence[str]) -> Relation:
     """The same rows, all of one key in one cloud; each cloud keeps what it has, and sends the others' shares."""
     kept = replace(relation, pieces={cloud: planner.kept(relation, cloud) for cloud in relation.pieces})
-    return _shared(planner, kept, lambda cloud: kept.pieces[cloud], keys)
+    return replace(_shared(planner, kept, kept.pieces, keys), why=DEALT)
 
 
 def deal_scattered(
@@ -67,13 +74,13 @@ def deal_scattered(
     `rows` has for each cloud what the groups of its own share are made of, partial or not; `together` is made of those
     that others get.
     """
-    return _shared(planner, relation, lambda cloud: rows[cloud], keys, together)
+    return replace(_shared(planner, relation, rows, keys, together), why=SCATTERED)
 
 
 def _shared(
     planner: Planning,
     relation: Relation,
-    own: Callable[[str], exp.Query],
+    own: Mapping[str, exp.Query],
     keys: Sequence[str],
     together: Callable[[exp.Select], exp.Select] = lambda piece: piece,
 ) -> Relation:
@@ -88,7 +95,7 @@ def _shared(
     pieces = {}
     for number, cloud in enumerate(clouds):
         shares = {source: together(share(piece, number)) for source, piece in relation.pieces.items()}
-        shares[cloud] = share(own(cloud), number)
+        shares[cloud] = share(own[cloud], number)
         sent = replace(relation, pieces=shares, rows=relation.rows / len(clouds), scan=True)
         pieces[cloud] = planner.whole(sent, cloud)
     return replace(relation, pieces=pieces, scan=False)

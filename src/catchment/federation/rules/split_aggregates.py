@@ -27,7 +27,7 @@ from catchment.federation.relation import Relation, column, derived
 from catchment.federation.rules.aggregates import Partials, of_one_row, split
 from catchment.federation.rules.bind import Block
 from catchment.federation.rules.count_groups import count_groups
-from catchment.federation.rules.deal import DEALT, LEAST_DEALT, deal, deal_scattered, gather, may_deal
+from catchment.federation.rules.deal import are_many, deal, deal_scattered, gather, may_deal
 from catchment.federation.rules.ship import ship
 from catchment.federation.rules.types import types_of
 
@@ -130,7 +130,7 @@ def _both_steps(
         if not partials.extra_keys:  # otherwise there are as many rows of a group as it has values to count
             keys = [column(name, "p") for name in names.values()]
             pieces = {cloud: gather(piece, columns, keys) for cloud, piece in pieces.items()}
-        why = DEALT
+        why = dealt.why
     else:
         pieces = {planner.home: over(planner.whole(partial, planner.home), planner.home)}
         why = "final aggregates of the clouds' partial ones"
@@ -147,14 +147,14 @@ def _dealt(
     final: exp.Select,
 ) -> tuple[Relation, Relation | None]:
     """Partial groups, as many as a sample shows; and the same dealt out to the clouds, if they are many."""
-    if not block.outermost or not _each_group_alone(final) or partial.bytes < LEAST_DEALT:
+    if not block.outermost or not _each_group_alone(final) or not are_many(partial):
         return partial, None
     if not may_deal(planner, partial, lambda: types_of(planner, block, list(names))):
         return partial, None
     counted = None if partials.extra_keys else count_groups(planner, block, list(names))
     if counted is not None:
         partial = replace(partial, rows=counted.groups * len(block.targets))
-    if partial.bytes < LEAST_DEALT:
+    if not are_many(partial):
         return partial, None
     keys = tuple(names.values())
     if counted is None or counted.rows >= FEW_ROWS * counted.groups:
