@@ -165,14 +165,17 @@ class ConnectCloud:
         self.watch("put: end")
 
     def keep(self, name: str, sql: str, errand: Errand) -> None:
-        """Run a SELECT, keep what it gives in columns, and make it a view of that name.
+        """Make what a SELECT gives a view of that name, and run it now: its rows are kept in columns, as Spark's cache.
 
-        Against a local checkpoint: an object less for every row, and it is gone when the view is.
+        A local checkpoint would be an object for every row, and gone only with a collection of garbage. The view is of
+        the statement as it was analysed once, so that the cache knows it again.
         """
         self.watch("keep")
-        self._new_view(name)
+        command, view = self._new_view(name)
+        view.input.sql.query = sql
+        self._do(command, errand)
         plan = proto.Plan()
-        plan.root.sql.query = f"CACHE TABLE `{name}` OPTIONS ('storageLevel' 'MEMORY_AND_DISK') AS {sql}"
+        plan.root.sql.query = f"CACHE TABLE `{name}` OPTIONS ('storageLevel' 'MEMORY_AND_DISK')"
         for _ in self._line.answers(lambda client: client.to_table_as_iterator(plan, {}), errand):
             pass
         self.watch("keep: end")
