@@ -125,9 +125,9 @@ def test_what_was_kept_is_gone_with_its_view(cloud: ConnectCloud) -> None:
         return str(cloud.run("EXPLAIN SELECT id % 7 AS x FROM range(1000)", errand())[0][0])
 
     cloud.keep("kept", "SELECT id % 7 AS x FROM range(1000)", errand())
-    assert "InMemoryTableScan" in plan()
+    assert "InMemoryRelation" in plan()
     cloud.forget(["kept"])
-    assert "InMemoryTableScan" not in plan()
+    assert "InMemoryRelation" not in plan()
 
 
 @pytest.mark.parametrize("number", [1_000, 100_000, 1_000_000])
