@@ -71,7 +71,6 @@ def _estimate(hashes: np.ndarray, rows: float) -> GroupCount:
     if hashes.size < SAMPLE:
         return GroupCount(float(hashes.size), float(times.size))
     once, twice = int((times == 1).sum()), int((times == 2).sum())
-    unseen = (
-        once**2 / (2 * twice) if twice else once * (once - 1) / 2
-    )  # the form without bias, where none is seen twice
+    # The second is its form where none is seen twice.
+    unseen = once**2 / (2 * twice) if twice else once * (once - 1) / 2
     return GroupCount(rows, min(rows, times.size + unseen))

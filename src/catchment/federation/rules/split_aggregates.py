@@ -35,6 +35,8 @@ __all__ = ["split_aggregates"]
 
 FEW_ROWS = 4
 """Of a group in a cloud: with fewer, partial groups of tasks are hardly fewer than rows."""
+MOST_READS = 3
+"""Of a table, instead of keeping its groups: as many as there are clouds."""
 _FINAL_CLAUSES = ("having", "order", "limit", "offset", "distinct", "qualify", "windows")
 _SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
@@ -95,10 +97,7 @@ def _both_steps(
     outputs += [exp.alias_(value.copy(), name, quoted=True) for value, name in partials.extra_keys.items()]
     if not outputs:
         outputs = [exp.alias_(exp.Count(this=exp.Star()), "_p0", quoted=True)]
-    each = block.select.copy()
-    for clause in (*_FINAL_CLAUSES, "group"):
-        each.set(clause, None)
-    each.set("expressions", outputs)
+    each = _before_groups(block.select, outputs)
     groups = [_not_a_place(key.copy()) for key in (*names, *partials.extra_keys)]
     if groups:
         each.set("group", exp.Group(expressions=groups))
@@ -157,7 +156,7 @@ def _dealt(
     if not are_many(partial):
         return partial, None
     keys = tuple(names.values())
-    if counted is None or counted.rows >= FEW_ROWS * counted.groups:
+    if counted is None or counted.rows >= FEW_ROWS * counted.groups or len(block.targets) > MOST_READS:
         return partial, deal(planner, partial, keys)
     (source,) = block.sources
     rows = _rows(planner, block, names, partials) or partial.pieces
@@ -173,15 +172,22 @@ def _rows(
     values = {value: of_one_row(value) for value in partials.values}
     if None in values.values():
         return None
-    each = block.select.copy()
-    each.set("group", None)
     outputs: list[exp.Expr] = [exp.alias_(key.copy(), name, quoted=True) for key, name in names.items()]
     kinds = types_of(planner, block, list(values))
     for kind, (value, row) in zip(kinds, values.items(), strict=True):
         assert row is not None
         outputs.append(exp.alias_(exp.cast(row, kind, dialect=DIALECT), partials.values[value], quoted=True))
-    each.set("expressions", outputs)
+    each = _before_groups(block.select, outputs)
     return {cloud: block.fill(planner, each, cloud, parts=True) for cloud in block.targets}
+
+
+def _before_groups(select: exp.Select, outputs: list[exp.Expr]) -> exp.Select:
+    """A block without what comes after its rows are joined and filtered, and with these outputs."""
+    each = select.copy()
+    for clause in (*_FINAL_CLAUSES, "group"):
+        each.set(clause, None)
+    each.set("expressions", outputs)
+    return each
 
 
 def _each_group_alone(final: exp.Select) -> bool:
