@@ -133,8 +133,8 @@ def _rows(figure: str, sites: int, theta: float, epsilon: float, warm: int, ques
     for row in found:
         row |= {
             "figure": figure, "sites": sites, "theta": theta, "epsilon": epsilon, "events": events, "warm-up": warm,
-            "data over CG": row["data bytes"] / baseline["data bytes"],
-            "total over CG": row["total bytes"] / baseline["total bytes"],
+            "data over CG": row["data bytes"] / max(1, baseline["data bytes"]),
+            "total over CG": row["total bytes"] / max(1, baseline["total bytes"]),
             "overhead": 1 - row["data bytes"] / row["total bytes"] if row["total bytes"] else 0.0,
             "over forwarding": row["total bytes"] / (EVENT_BYTES * events),
             "paper": PAPER[figure],

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from sqlglot import parse_one
 
+from catchment.federation.dialect import DIALECT
 from catchment.federation.plan import Keep, Plan, Run
+from catchment.federation.rules.aggregates import of_one_row
 from catchment.federation.rules.count_groups import SAMPLE, _estimate
 from catchment.federation.rules.deal import DEALT, SCATTERED
 from tests.federation.plan_text import plan_of
@@ -67,14 +70,32 @@ def test_groups_that_hardly_repeat_are_made_of_what_crosses_only() -> None:
         # its own rows go into the final groups as they are
         assert sql.count("GROUP BY") == sql.count("HAVING") == 1
         assert "DISTRIBUTE BY `p`.`_k0`" in sql
-        assert "CASE WHEN `visits`.`url` IS NULL THEN 0 ELSE 1 END" in sql
+        assert "CASE WHEN (`visits`.`url`) IS NULL THEN 0 ELSE 1 END" in sql
 
 
-def test_what_a_row_alone_does_not_say_is_made_of_partial_groups() -> None:
-    plan, _ = planned("SELECT ip, bit_or(n) FROM visits GROUP BY ip", SAMPLE)
+@pytest.mark.parametrize("call", ["bit_or(n)", "sum(n) FILTER (WHERE n > 3)", "count(n, url)", "stddev(n)"])
+def test_what_a_row_alone_does_not_say_is_made_of_partial_groups(call: str) -> None:
+    plan, _ = planned(f"SELECT ip, {call} FROM visits GROUP BY ip", SAMPLE)
     assert reasons(plan) == {SCATTERED}
     final = [step.sql for step in plan if isinstance(step, Run) and step.name in plan.results]
     assert all(sql.count("GROUP BY") == 2 for sql in final)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "row"),
+    [
+        ("count(NOT n > 3)", "bigint", "CAST(CASE WHEN (NOT n > 3) IS NULL THEN 0 ELSE 1 END AS BIGINT)"),
+        ("count(n IN (1, 2))", "bigint", "CAST(CASE WHEN (n IN (1, 2)) IS NULL THEN 0 ELSE 1 END AS BIGINT)"),
+        ("sum(price)", "decimal(20,2)", "CAST(price AS DECIMAL(20, 2))"),
+        ("sum(till - since)", "duration[us]", None),  # a type whose name Spark does not know
+        ("max(struct(day, url))", "struct<day: date32[day]>", "STRUCT(day AS day, url AS url)"),
+        ("count(v.*)", "bigint", None),
+        ("min(DISTINCT n)", "int", None),
+    ],
+)
+def test_what_a_value_is_of_one_row(call: str, kind: str, row: str | None) -> None:
+    found = of_one_row(parse_one(call, dialect=DIALECT), kind)
+    assert (None if found is None else found.sql(dialect=DIALECT)) == row
 
 
 @pytest.mark.parametrize(

@@ -120,16 +120,6 @@ def test_what_is_kept_is_run_once_and_does_not_cross(cloud: ConnectCloud) -> Non
     cloud.forget(["kept"])
 
 
-def test_what_was_kept_is_gone_with_its_view(cloud: ConnectCloud) -> None:
-    def plan() -> str:
-        return str(cloud.run("EXPLAIN SELECT id % 7 AS x FROM range(1000)", errand())[0][0])
-
-    cloud.keep("kept", "SELECT id % 7 AS x FROM range(1000)", errand())
-    assert "InMemoryRelation" in plan()
-    cloud.forget(["kept"])
-    assert "InMemoryRelation" not in plan()
-
-
 @pytest.mark.parametrize("number", [1_000, 100_000, 1_000_000])
 def test_rows_of_any_number_are_put_whole(cloud: ConnectCloud, number: int) -> None:
     """Within a statement, as chunks before it, and as pieces that are blocks of the cloud."""

@@ -165,19 +165,15 @@ class ConnectCloud:
         self.watch("put: end")
 
     def keep(self, name: str, sql: str, errand: Errand) -> None:
-        """Make what a SELECT gives a view of that name, and run it now: its rows are kept in columns, as Spark's cache.
-
-        A local checkpoint would be an object for every row, and gone only with a collection of garbage. The view is of
-        the statement as it was analysed once, so that the cache knows it again.
-        """
+        """Run a SELECT, keep what it gives as blocks of the cloud, and make them a view of that name."""
         self.watch("keep")
         command, view = self._new_view(name)
-        view.input.sql.query = sql
+        asked = proto.Relation()
+        asked.sql.query = sql
+        piece = self._blocks(asked, errand)
+        view.input.CopyFrom(piece._plan.plan(self.session().client))
+        self._pieces[name] = [piece]
         self._do(command, errand)
-        plan = proto.Plan()
-        plan.root.sql.query = f"CACHE TABLE `{name}` OPTIONS ('storageLevel' 'MEMORY_AND_DISK')"
-        for _ in self._line.answers(lambda client: client.to_table_as_iterator(plan, {}), errand):
-            pass
         self.watch("keep: end")
 
     def forget(self, names: Iterable[str]) -> None:

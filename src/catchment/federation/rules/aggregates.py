@@ -87,21 +87,28 @@ class Partials:
         return column(name, "p")
 
 
-def of_one_row(value: exp.Expr) -> exp.Expr | None:
-    """What a partial value is of a single row, up to its type; None where that is no simple expression.
+def of_one_row(value: exp.Expr, kind: str) -> exp.Expr | None:
+    """What a partial value of this type is of a single row; None where that is no simple expression.
 
-    >>> of_one_row(parse_one("sum(a + 1)")).sql(), of_one_row(parse_one("count(a)")).sql()
-    ('a + 1', 'CASE WHEN a IS NULL THEN 0 ELSE 1 END')
+    >>> of_one_row(parse_one("sum(a + 1)"), "bigint").sql(), of_one_row(parse_one("count(NOT a)"), "bigint").sql()
+    ('CAST(a + 1 AS BIGINT)', 'CAST(CASE WHEN (NOT a) IS NULL THEN 0 ELSE 1 END AS BIGINT)')
     """
-    if not isinstance(value, exp.Sum | exp.Min | exp.Max | exp.Count) or isinstance(value.this, exp.Distinct):
+    argument = value.this
+    if isinstance(argument, exp.Distinct) or value.expressions:
         return None
-    if value.expressions:
+    if isinstance(value, exp.Min | exp.Max):
+        return argument.copy()  # type: ignore[no-any-return]
+    if not isinstance(value, exp.Sum | exp.Count) or not (kind in ("bigint", "double") or _DECIMAL.fullmatch(kind)):
         return None
-    argument: exp.Expr = value.this.copy()
-    if not isinstance(value, exp.Count):
-        return argument
+    if isinstance(value, exp.Sum):
+        return exp.cast(argument.copy(), kind, dialect=DIALECT)
     one, nothing = exp.Literal.number(1), exp.Literal.number(0)
-    return one if isinstance(argument, exp.Star) else exp.case().when(argument.is_(exp.null()), nothing).else_(one)
+    if isinstance(argument, exp.Star):
+        return exp.cast(one, kind, dialect=DIALECT)
+    if argument.find(exp.Star):
+        return None
+    missing = exp.Is(this=exp.Paren(this=argument.copy()), expression=exp.null())
+    return exp.cast(exp.case().when(missing, nothing).else_(one), kind, dialect=DIALECT)
 
 
 def split(call: exp.Expr, partials: Partials) -> exp.Expr | None:

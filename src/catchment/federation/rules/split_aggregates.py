@@ -18,7 +18,6 @@ from dataclasses import replace
 from sqlglot import exp
 
 from catchment.federation.cloud import Purpose
-from catchment.federation.dialect import DIALECT
 from catchment.federation.estimates import row_width
 from catchment.federation.functions import AGGREGATES
 from catchment.federation.grants import function_name
@@ -169,14 +168,13 @@ def _rows(
     planner: Planning, block: Block, names: dict[exp.Expr, str], partials: Partials
 ) -> dict[str, exp.Query] | None:
     """Each cloud's rows in the form of partial groups, as if each were a group; None if a function has no such form."""
-    values = {value: of_one_row(value) for value in partials.values}
-    if None in values.values():
-        return None
     outputs: list[exp.Expr] = [exp.alias_(key.copy(), name, quoted=True) for key, name in names.items()]
-    kinds = types_of(planner, block, list(values))
-    for kind, (value, row) in zip(kinds, values.items(), strict=True):
-        assert row is not None
-        outputs.append(exp.alias_(exp.cast(row, kind, dialect=DIALECT), partials.values[value], quoted=True))
+    values = list(partials.values)
+    for value, kind in zip(values, types_of(planner, block, values) if values else (), strict=True):
+        row = of_one_row(value, kind)
+        if row is None:
+            return None
+        outputs.append(exp.alias_(row, partials.values[value], quoted=True))
     each = _before_groups(block.select, outputs)
     return {cloud: block.fill(planner, each, cloud, parts=True) for cloud in block.targets}
 
