@@ -93,11 +93,11 @@ def of_one_row(value: exp.Expr, kind: str) -> exp.Expr | None:
     >>> of_one_row(parse_one("sum(a + 1)"), "bigint").sql(), of_one_row(parse_one("count(NOT a)"), "bigint").sql()
     ('CAST(a + 1 AS BIGINT)', 'CAST(CASE WHEN (NOT a) IS NULL THEN 0 ELSE 1 END AS BIGINT)')
     """
-    argument = value.this
+    argument: exp.Expr = value.this
     if isinstance(argument, exp.Distinct) or value.expressions:
         return None
     if isinstance(value, exp.Min | exp.Max):
-        return argument.copy()  # type: ignore[no-any-return]
+        return argument.copy()
     if not isinstance(value, exp.Sum | exp.Count) or not (kind in ("bigint", "double") or _DECIMAL.fullmatch(kind)):
         return None
     if isinstance(value, exp.Sum):
