@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.message_cost import seconds_a_report
 from benchmarks.monitored_file import events_a_second
 from catchment.app.report import Progress, Report
 from catchment.monitor.coordinator import Coordinator
@@ -104,6 +105,9 @@ def run(*, quick: bool, progress: Progress) -> Report:
     speeds = _speeds(200_000 if quick else 4_000_000)
     speeds["file_events_a_second"] = events_a_second(200_000 if quick else 1_000_000)
     figures.update(speeds)
+    reports = 500 if quick else 10_000
+    few, many = (seconds_a_report(sites, reports) for sites in (4, 256))
+    figures["report_256_over_4"] = many / few
     return Report(
         "Monitors of a self-join: bytes both ways",
         COLUMNS,
@@ -119,6 +123,8 @@ def run(*, quick: bool, progress: Progress) -> Report:
             f"{speeds['history_over_bare']:.2f} of a bare Fast-AMS update; in a window "
             f"{speeds['window_events_a_second']:,.0f}, {speeds['window_over_bare']:.2f} of a bare ECM-sketch's. "
             f"`catchment site` takes {speeds['file_events_a_second']:,.0f} events a second of the processor from CSV.",
+            f"A report with a flush takes the coordinator {few * 1e6:,.0f} microseconds with 4 sites and "
+            f"{many / few:.2f} times that with 256, for a small sketch.",
         ],
     )
 

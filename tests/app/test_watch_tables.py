@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment.app.jobs.monitor import _shown, as_event, check_stream, claim_line
+from catchment.app.jobs.claims import claim_line, shown_claim
+from catchment.app.jobs.monitor import as_event, check_stream
 from catchment.app.watch_tables import read_watches
 from catchment.errors import ParameterError, SettingsError
-from catchment.monitor import Arrived, Coordinator, InnerProduct, Items, Site, Total, Watch
+from catchment.monitor import Arrived, Coordinator, Frequency, InnerProduct, Items, RangeSum, Site, Total, Watch
 from catchment.monitor.site import Leave
+from catchment.net.settings import SourceSettings
 from catchment.net.source import Batch
+from catchment.net.source.decoders import INTEGER, Fields
 from catchment.testing.lockstep import Lockstep
 from catchment.window.settings_tables import Places, Table
 
@@ -82,7 +85,7 @@ def test_keys_that_would_command_a_terminal_are_escaped_and_long_sets_are_cut() 
     coordinator = Coordinator((watch,), ("a",))
     network = Lockstep(coordinator, {"a": Site("a", (watch,))})
     network.give("a", Arrived(["\x1b[2Jgone", "ü"] * 3 + [f"k{number}" for number in range(12_000)]))
-    shown = _shown(coordinator.items(1))
+    shown = shown_claim(coordinator.items(1))
     assert shown is not None
     assert (len(shown["items"]), shown["left_out"]) == (10_000, 2002)
     line = claim_line("hot", shown)
@@ -107,3 +110,52 @@ def test_events_of_a_site_are_of_the_stream_that_its_source_says() -> None:
     assert check_stream(0, [product, total]) == 0
     with pytest.raises(ParameterError, match="watch nothing but inner products"):
         check_stream(1, [product, total])
+
+
+def _read_at(source: SourceSettings, **values: Any) -> Watch | Items:
+    table = Table({"name": "hot", **values}, ("watch",), Places("a.toml"))
+    return read_watches([table], source=source)["hot"]
+
+
+def test_keys_are_what_the_source_counts() -> None:
+    texts, numbers = SourceSettings("csv", Fields("url")), SourceSettings("csv", Fields("id", key_type=INTEGER))
+    assert _read_at(texts, quantity="frequency", key="7") == Frequency(key="7")
+    assert _read_at(numbers, quantity="frequency", key=7) == Frequency(key=7)
+    assert _read_at(numbers, quantity="range_sum", keys=[7, 8]) == RangeSum(keys=(7, 8))
+    web = SourceSettings("wc98", Fields("object"))
+    for source, key in ((texts, 7), (numbers, "7"), (web, "7")):
+        with pytest.raises(SettingsError, match="quotation marks"):
+            _read_at(source, quantity="frequency", key=key)
+        with pytest.raises(SettingsError, match="quotation marks"):
+            _read_at(source, quantity="range_sum", keys=[key])
+
+
+@pytest.mark.parametrize("keys", [[], ["a", 7], [""], [True], [1.5]])
+def test_keys_that_are_no_keys_are_refused(keys: list[Any]) -> None:
+    with pytest.raises(SettingsError, match=r"keys = .*write keys"):
+        _read(quantity="range_sum", keys=keys)
+
+
+def test_a_window_is_in_the_ticks_of_the_source() -> None:
+    minutes = SourceSettings("csv", Fields("url", "at", tick=60_000_000))
+    assert _read_at(minutes, quantity="total", window="1 hour", tick="1 minute") == Total(window=60)
+    assert _read_at(minutes, quantity="total") == Total()
+    with pytest.raises(SettingsError, match="the same tick under"):
+        _read_at(minutes, quantity="total", window="1 hour")
+    with pytest.raises(SettingsError, match="without a time"):
+        _read_at(SourceSettings("csv", Fields("url")), quantity="total", window="1 hour")
+    with pytest.raises(SettingsError, match="window = "):
+        _read(quantity="total", window="500 milliseconds")
+
+
+def test_a_threshold_says_its_side() -> None:
+    watch = Total(threshold=1_000_000, theta=0.05, epsilon=0.01)
+    coordinator = Coordinator((watch,), ("a",))
+    network = Lockstep(coordinator, {"a": Site("a", (watch,))})
+    line = claim_line("load", shown_claim(coordinator.claim(1), watch))
+    assert line == "load: below 1,000,000: 0 in [-∞, 1,052,632], of 0 events at 1 sites"
+    network.give("a", Arrived(np.zeros(1_200_000, dtype=np.int64)))
+    shown = shown_claim(coordinator.claim(1), watch)
+    assert shown is not None
+    assert (shown["side"], shown["threshold"]) == ("above", 1_000_000)
+    assert shown["low"] > 900_000

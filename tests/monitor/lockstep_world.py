@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from catchment.monitor.coordinator import Claim, Coordinator
+from catchment.monitor.claim import Claim
+from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.machine import Action, Send
 from catchment.monitor.site import Site
 from catchment.monitor.watch import Watch

@@ -143,14 +143,14 @@ def test_weights_may_come_back_below_the_limit() -> None:
 
 def test_times_that_empty_the_windows_and_events_that_are_too_old_for_them_are_counted() -> None:
     site = Site("a", (Items(number=1, threshold=3, window=50), Total(number=2, window=10, epsilon=0.05)))
-    site.handle(Arrived(["a"] * 3, times=[10, 12, 60]), 0)
-    assert (site.jumps, site.too_late) == (0, 1)  # 10 is not in (10, 60]
-    site.handle(Arrived(["a"], times=[110]), 0)
-    assert (site.jumps, site.too_late) == (0, 1)
-    site.handle(Arrived(["a", "a", "a"], times=[111, 2**59, 112]), 0)
-    assert (site.jumps, site.too_late, site.time) == (1, 3, 2**59)
-    site.handle(Arrived(["a"] * 7, times=[113] * 7), 0)
-    assert (site.jumps, site.too_late) == (1, 10)
+    site.handle(Arrived(["a"] * 300, times=np.arange(300)), 0)  # a batch may be longer than a window
+    assert (site.jumps, site.too_late) == (0, 0)
+    site.handle(Arrived(["a"] * 3, times=[349, 299, 350]), 0)
+    assert (site.jumps, site.too_late) == (0, 1)  # 299 is not in (299, 349]
+    site.handle(Arrived(["a", "a", "a"], times=[351, 2**59, 352]), 0)
+    assert (site.jumps, site.too_late, site.time) == (1, 2, 2**59)
+    site.handle(Arrived(["a"] * 7, times=[353] * 7), 0)
+    assert (site.jumps, site.too_late) == (1, 9)
     plain = Site("a", (Total(),))
     plain.handle(Arrived(["a", "a"], times=[1, 2**59]), 0)
     assert (plain.jumps, plain.too_late) == (0, 0)

@@ -59,7 +59,7 @@ def test_members_that_come_and_go_without_events_cost_no_references() -> None:
         network.give(f"s{step % sites}", Arrived(rng.zipf(1.3, 3000) % 20_000))
     _flap(coordinator, machines, network)  # all that was pending is flushed now
     (query,) = coordinator._queries.values()
-    full = replace(watch, rule="full").steer(query._total.copy(), sites, grows=True)  # type: ignore[union-attr]
+    full = replace(watch, rule="full").steer(query._contributions.total, sites, grows=True)  # type: ignore[union-attr]
     query._rule = full  # type: ignore[union-attr]  # as if the planner had chosen it
     before = _bytes(coordinator, machines)
     for _ in range(flaps):

@@ -331,3 +331,19 @@ def test_an_attack_is_told_with_its_start_its_sites_and_its_end() -> None:
     assert set(alarm.sites) == {"a", "b"}
     assert alarm.confidence > 0.99
     assert detector.active == ()
+
+
+@pytest.mark.parametrize("wrong", [{"epoch": 2**64 - 1}, {"position": 2**54}, {"slack": 2**63}])
+def test_a_report_beyond_all_limits_is_refused_and_changes_nothing(wrong: dict[str, Any]) -> None:
+    network, coordinator, sites = started(HeavyHitterPlan(("a", "b"), theta=0.1))
+    network.give("a", Arrivals(np.arange(100) % 4))
+    before = coordinator.claim
+    (word,) = (word for word in sites["a"].handle(Tick(), 10**9) if isinstance(word, Send))
+    report = read_frame(word.frame)
+    assert isinstance(report, HeavyReport)
+    with pytest.raises(DamagedBytesError):
+        coordinator.handle(Received("a", write_frame(replace(report, **wrong))), network.now)
+    assert coordinator.claim == before
+    network.give("b", Arrivals(np.arange(300) % 4))
+    network.pass_time(60_000)
+    assert coordinator.claim.total > before.total

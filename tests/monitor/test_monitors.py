@@ -309,3 +309,9 @@ def test_a_site_restored_from_its_disk_goes_on_where_it_was() -> None:
     assert again.incarnation == site.incarnation + 1
     again.handle(Arrived(keys[200:]), 0)
     assert np.array_equal(again.vectors[0].values(), site.vectors[0].values())
+
+
+def test_a_sketch_that_no_site_could_hold_is_refused() -> None:
+    for watch in (SelfJoin(epsilon=0.0001), InnerProduct(epsilon=0.0001)):
+        with pytest.raises(ParameterError, match="choose a larger epsilon"):
+            watch.new_vector()

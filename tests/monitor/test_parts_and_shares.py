@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment.monitor.coordinator import Coordinator, _Query
+from catchment.monitor.contributions import Contributions
+from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.machine import Received, Send, Tick
-from catchment.monitor.messages import Order, Report
+from catchment.monitor.messages import WANT_FLUSH, Order, Report
 from catchment.monitor.packing import unpack_updates
 from catchment.monitor.peer import Ledger, Peer
+from catchment.monitor.query import Query
 from catchment.monitor.rules import countdown
 from catchment.monitor.rules.countdown import CountdownSteersman
 from catchment.monitor.rules.push import PushGuard
-from catchment.monitor.site import WANT_FLUSH, Arrived, Leave, Site
+from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.vectors import Drift, SignedVector
 from catchment.monitor.watch import Distinct, SelfJoin, Total
 from catchment.monitor.wire import read_frame, write_frame
@@ -114,10 +116,10 @@ def test_claims_in_parts_are_true_when_sites_are_lost(monkeypatch: pytest.Monkey
     simulate(worlds, range(60), jobs=1).raise_failure()
     assert taken > 100
 
-    def lose(_: _Query, peer: Any) -> None:
-        peer.alive, peer.ahead = False, None
+    def lose(self: Contributions, site: str) -> None:
+        self.peers[site].alive, self.peers[site].ahead = False, None
 
-    monkeypatch.setattr(_Query, "_lose", lose)
+    monkeypatch.setattr(Contributions, "lose", lose)
     assert simulate(worlds, range(60), jobs=1).failures
 
 
@@ -225,7 +227,7 @@ def test_a_farewell_that_is_repeated_begins_one_round() -> None:
     for frame in farewells:
         coordinator.handle(Received("a", frame), 5_000)
         query = coordinator._queries[1]
-        assert isinstance(query, _Query)
+        assert isinstance(query, Query)
         rounds.append(query._round)
     assert rounds[1:] == rounds[:1] * 2
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from catchment.errors import SimulationError
-from catchment.monitor.coordinator import _Query
+from catchment.monitor.query import Query
 from catchment.monitor.rules.balance import BalanceGuard
 from catchment.monitor.rules.countdown import CountdownGuard
 from catchment.monitor.rules.push import PushGuard
@@ -81,12 +81,12 @@ def test_a_site_that_does_not_see_that_it_is_outside_is_caught(monkeypatch: pyte
 
 
 def test_a_claim_that_is_moved_without_proof_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def move(self: _Query) -> None:
+    def move(self: Query) -> None:
         rule = self._rule
         assert rule is not None
         monkeypatch.setattr(type(rule), "proven", lambda *_: True)
         original(self)
 
-    original = _Query._move
-    monkeypatch.setattr(_Query, "_move", move)
+    original = Query._move
+    monkeypatch.setattr(Query, "_move", move)
     _caught(Total(theta=0.1, rule="near"))

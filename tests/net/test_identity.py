@@ -215,3 +215,15 @@ def test_files_are_made_once_and_keys_are_for_their_owner(tmp_path: Path) -> Non
 def test_a_name_that_no_site_can_have_is_refused(name: str) -> None:
     with pytest.raises(ParameterError, match="the site name"):
         check_site_name(name)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "sites"),
+    [(["127.0.0.1:7433"], ["a"]), (["bücher.example"], ["a"]), ([""], ["a"]), (["localhost"], ["coordinator"])],
+)
+def test_names_that_can_be_in_no_certificate_are_refused_before_one_is_made(
+    hosts: list[str], sites: list[str], tmp_path: Path
+) -> None:
+    with pytest.raises(ParameterError):
+        make_certificates(tmp_path / "keys", hosts, sites)
+    assert not (tmp_path / "keys").exists()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+import catchment.app.watch_tables
+import catchment.net.settings
 from catchment.errors import NameNotFoundError, SettingsError
 from catchment.monitor.machine import COORDINATOR
 from catchment.net.address import Address
@@ -140,3 +143,22 @@ def test_development_mode_must_be_asked_for_and_keeps_to_this_machine(folder: Pa
         read_coordinator(written(folder, bare + "development = true\n"))
     with pytest.raises(NameNotFoundError, match="no file"):
         read_site(folder / "nowhere.toml")
+
+
+def test_every_key_of_the_files_is_documented() -> None:
+    source = Path(catchment.net.settings.__file__).read_text() + Path(catchment.app.watch_tables.__file__).read_text()
+    named = set(re.findall(r'(?:table|tls)\.(?!error|has|table)\w+\(\s*"(\w+)"', source))
+    text = (Path(__file__).parents[2] / "docs/monitoring.md").read_text()
+    assert len(named) > 25
+    assert not {name for name in named if f"`{name}`" not in text}
+
+
+def test_a_log_of_1998_has_no_idle(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"")
+    file = tmp_path / "a.toml"
+    file.write_text(
+        '[site]\nname = "a"\ncoordinator = "127.0.0.1:7433"\nstate = "a"\ndevelopment = true\n'
+        '[source]\nformat = "wc98"\npath = "log"\nfollow = true\nkey = "object"\nidle = "5 seconds"\n'
+    )
+    with pytest.raises(SettingsError, match="leave it out"):
+        read_site(file)

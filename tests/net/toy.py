@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from catchment.monitor.machine import COORDINATOR, Action, Persist, Received, Send, Tick
+from catchment.monitor.machine import COORDINATOR, Action, Persist, Received, Send, Stopping, Tick
 from catchment.monitor.wire import (
     BYTES,
     DOUBLES,
@@ -107,7 +107,7 @@ class ToySite:
             self.due = None if self.acked == self.seq else self.due
             return []
         else:
-            assert isinstance(event, Tick)
+            assert isinstance(event, Tick | Stopping)
         self.seq += isinstance(event, Batch)
         self.due = now + AGAIN
         state = np.array([self.incarnation, self.position, self.digest], dtype=np.uint64).tobytes()

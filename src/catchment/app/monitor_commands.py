@@ -12,6 +12,9 @@ __all__ = ["certificates", "claims", "coordinator", "site"]
 
 # gRPC and the protocols take as long to import as the rest together: the commands import them when they run.
 
+HEARTBEAT = 5.0
+"""Seconds after which a site reports, unless it is told otherwise."""
+
 File = Annotated[Path, typer.Argument(help="Its file of settings, TOML.")]
 
 
@@ -22,7 +25,7 @@ def coordinator(
     """Add up what the sites see, and say what is true of it; it goes to the terminal and to claims.json."""
     from catchment.app.jobs.monitor import start_coordinator
 
-    raise typer.Exit(start_coordinator(file, every=every))
+    raise typer.Exit(start_coordinator(file, every=every, heartbeat=HEARTBEAT))
 
 
 def site(
@@ -30,7 +33,7 @@ def site(
     once: Annotated[
         bool, typer.Option("--once", help="Leave when the source has ended and all of it is safe.")
     ] = False,
-    heartbeat: Annotated[float, typer.Option(min=0.1, help="Seconds after which it reports in any case.")] = 5.0,
+    heartbeat: Annotated[float, typer.Option(min=0.1, help="Seconds after which it reports in any case.")] = HEARTBEAT,
     keep: Annotated[int, typer.Option(min=1, help="Make the state durable after so many events.")] = 1_000_000,
 ) -> None:
     """Read events, keep the sketches, and tell the coordinator what it must know."""
@@ -44,9 +47,11 @@ def claims(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print what a running coordinator claims, with bounds, sites and the cut that it is about."""
-    from catchment.app.jobs.monitor import claim_line, read_claims
+    from catchment.app.jobs.claims import OLD, claim_line, read_claims
 
-    text = read_claims(file)
+    text, age = read_claims(file)
+    if age > OLD:
+        typer.echo(f"the coordinator has not been seen for {age:,.0f} seconds: what it said last", err=True)
     if as_json:
         print(text)
         return

@@ -17,6 +17,8 @@ from catchment.monitor.items import Items
 from catchment.monitor.items.watch import RULES
 from catchment.monitor.rules.registry import NAMES
 from catchment.monitor.watch import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
+from catchment.net.settings import SourceSettings
+from catchment.net.source.decoders import INTEGER
 from catchment.window.settings_tables import Table
 
 __all__ = ["read_watches"]
@@ -34,15 +36,45 @@ _KINDS: dict[str, type[Watch]] = {
 _ITEMS = "items"
 
 
-def read_watches(tables: list[Table]) -> dict[str, Watch | Items]:
-    """The watches by their names; numbers are places in the file."""
+def read_watches(tables: list[Table], *, source: SourceSettings | None = None) -> dict[str, Watch | Items]:
+    """The watches by their names; numbers are places in the file.
+
+    With a site's `source` those are refused that its events do not fit: windows in other ticks, keys of another type.
+    """
     watches: dict[str, Watch | Items] = {}
     for place, table in enumerate(tables):
         name = table.text("name", cure='write name = "skew"')
         if name in watches:
             raise table.error("name", f"a second watch {name!r}", "give each its own name")
+        if source is not None:
+            _check_fit(table, source)
         watches[name] = _watch(table, place + 1)
     return watches
+
+
+def _check_fit(table: Table, source: SourceSettings) -> None:
+    """Otherwise windows are as much longer or shorter, and keys are never found, and nobody would notice."""
+    fields = source.fields
+    if table.has("window") and table.duration("tick", "1 second", least=1) != fields.tick:
+        raise table.error(
+            "tick" if table.has("tick") else "window",
+            f"a window in ticks of other length than the {fields.tick:,} µs of [source]",
+            "write the same tick under [source] and in every [[watch]] with a window, at all sites and the coordinator",
+        )
+    if table.has("window") and fields.time is None and source.format != "wc98":
+        raise table.error(
+            "window", "a window over events without a time", 'name their time under [source]: time = "at"'
+        )
+    numbers = source.format == "wc98" or fields.key_type == INTEGER
+    for name in ("key", "keys"):
+        given = table.values_of(name)
+        if given and any(isinstance(value, str) == numbers for value in given):
+            kinds = ("integers", "texts") if numbers else ("texts", "integers")
+            raise table.error(
+                name,
+                f"{name} = {', '.join(map(repr, given))}, where [source] counts {kinds[0]} and not {kinds[1]}",
+                f"write {name} {'without' if numbers else 'with'} quotation marks, or another key_type under [source]",
+            )
 
 
 def _watch(table: Table, number: int) -> Watch | Items:
@@ -62,9 +94,9 @@ def _value(table: Table, number: int, kind: type[Watch]) -> Watch:
         "rule": table.choice("rule", ("auto", *NAMES), "auto"),
     }
     if kind is Frequency:
-        values["key"] = table.text("key", cure='write key = "/index.html"')
+        values["key"] = table.key("key", cure='write key = "/index.html", or key = 7 where keys are integers')
     if kind is RangeSum:
-        values["keys"] = table.texts("keys", cure='write keys = ["/a", "/b"]')
+        values["keys"] = table.keys("keys", cure='write keys = ["/a", "/b"], or keys = [7, 8] where keys are integers')
     table.finish()
     return table.places.checked(table.path, lambda: kind(**values))
 
@@ -87,5 +119,5 @@ def _items(table: Table, number: int) -> Items:
 def _window(table: Table) -> int | None:
     """In ticks."""
     tick = table.duration("tick", "1 second", least=1)
-    window = table.duration("window", None)
-    return None if window is None else max(window // tick, 1)
+    window = table.duration("window", None, least=tick)
+    return None if window is None else window // tick

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from catchment.monitor import heavy_hitters, messages, top_k
-from catchment.monitor.coordinator import Claim, Coordinator
+from catchment.monitor.claim import Claim
+from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.items import ItemCount, Items, ItemsClaim
 from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.watch import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch

@@ -14,10 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["COORDINATOR", "Action", "Machine", "Persist", "Purpose", "Received", "Send", "Tick"]
+__all__ = ["COORDINATOR", "NEVER", "Action", "Machine", "Persist", "Purpose", "Received", "Send", "Stopping", "Tick"]
 
 COORDINATOR = "coordinator"
 """The name under which sites address the coordinator; no site may have it."""
+NEVER = 1 << 60
+"""A time that does not come."""
 
 
 class Purpose:
@@ -59,6 +61,11 @@ class Received:
 @dataclass(frozen=True, slots=True)
 class Tick:
     """The time that `due` named has come; a machine must not mind a tick too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """The driver of a site is told to stop, and carries out what comes back before it does."""
 
 
 class Machine(Protocol):

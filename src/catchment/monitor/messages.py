@@ -19,7 +19,10 @@ from typing import ClassVar
 
 from catchment.monitor.wire import BYTES, DOUBLE, DOUBLES, SINT, UINT, Message, part, wire
 
-__all__ = ["Flush", "Order", "Report"]
+__all__ = ["WANT_FLUSH", "WANT_STATISTIC", "Flush", "Order", "Report"]
+
+WANT_STATISTIC, WANT_FLUSH = 1, 2
+"""What an order asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,11 @@ class Flush(Message):
     cells: bytes = wire(5, BYTES, "The change of every cell, packed.")
     updates: bytes = wire(6, BYTES, "The keys that made the change, hashed, and their weights, packed; or cells.")
     partial: int = wire(7, UINT, "1: only a part of the change, the heaviest keys; the rest is under guard.")
+
+    @property
+    def size(self) -> int:
+        """The bytes of the change itself."""
+        return len(self.cells) + len(self.updates)
 
 
 @dataclass(frozen=True, slots=True)

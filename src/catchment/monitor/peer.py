@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.monitor.machine import Persist
+from catchment.monitor.machine import NEVER, Persist
 from catchment.monitor.messages import Flush
 from catchment.monitor.packing import LARGEST
 from catchment.monitor.rules.base import Terms
-from catchment.monitor.site import NEVER
 from catchment.monitor.vectors import Vector, read_change
 from catchment.monitor.watch import Watch
 from catchment.sketch.codec import Reader, Writer, open_envelope, seal_envelope
@@ -59,7 +58,7 @@ class Peer:
 
     def add(self, change: I64, *, partial: bool) -> None:
         """A flush, or a part of one."""
-        self.contribution += change
+        self.contribution = self.contribution + change
         if partial:
             self.ahead = change if self.ahead is None else self.ahead + change
         else:

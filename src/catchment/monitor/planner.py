@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.monitor.safe import Zone
-from catchment.monitor.vectors import Shift
+from catchment.monitor.shift import Shift
 
 __all__ = ["Past", "Plan", "plan"]
 
@@ -40,7 +40,7 @@ BETTER = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A round that has ended: its rule, its events, flushes and their bytes, and how far each site moved.
+    """A round that has ended: its rule, its events, flushes and their bytes, and how far those moved who flushed.
 
     Parts are flushes of some of a drift only, as a push has them.
     """

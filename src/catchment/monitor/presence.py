@@ -58,8 +58,8 @@ class _Table(Vector):
         if bool(np.any(weights < 0)):
             raise InputError("a negative weight for a distinct count", "keys that were seen cannot be taken back")
 
-    def possible(self, counts: F64) -> bool:
-        return bool(np.all((counts == 0) | (counts == 1)))
+    def possible(self, least: float, most: float) -> bool:
+        return least >= 0 and most <= 1
 
     def packed(self, cells: I64) -> bytes:
         flat = cells.reshape(-1)

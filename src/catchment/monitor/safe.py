@@ -10,14 +10,15 @@ round.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from functools import cached_property
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import DamagedBytesError, ParameterError, UnknownFormatError
 from catchment.monitor.packing import LARGEST
-from catchment.monitor.vectors import Shift, row_norms
+from catchment.monitor.shift import Shift, row_norms
 from catchment.monitor.zones.inner_product import InnerProductZone
 from catchment.monitor.zones.linear import LinearZone
 from catchment.monitor.zones.quorum import RULES
@@ -28,6 +29,7 @@ __all__ = ["FullSelfJoin", "Linear", "NearSelfJoin", "Presence", "Product", "Zon
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
+N = TypeVar("N", np.int64, np.float64)
 
 
 class Zone(ABC):
@@ -163,18 +165,21 @@ class Product(Zone):
 
     def __init__(self, low: float, high: float, reference: I64, rule: str = "median") -> None:
         self._numbers, self._reference = (RULES.index(rule), low, high), reference
-        first, second = np.split(reference.astype(np.float64), 2)
-        self._sum, self._difference = first + second, first - second
-        self._zone = InnerProductZone.around(low, high, first, second, rule=rule)
+        norms = [np.sqrt(row_norms(part)) for part in _sum_and_difference(reference)]
+        self._zone = InnerProductZone(low, high, *norms, rule=rule)
         self.at_zero, self.counted = self._zone.at_zero, len(reference)
 
+    @cached_property
+    def _around(self) -> tuple[F64, F64]:
+        """What drifts are measured against; a push, which asks for `at_zero` alone, does without."""
+        return _sum_and_difference(self._reference.astype(np.float64))
+
     def slack(self, drift: Shift, sites: int, share: float = 1.0) -> float:
-        first, second = np.split(drift.cells.astype(np.float64), 2)
-        x, y = first + second, first - second
+        x, y = _sum_and_difference(drift.cells.astype(np.float64))
+        sums, differences = self._around
         return self._zone.slack(
-            _products(x, x), _products(x, self._sum), _products(y, y), _products(y, self._difference),
-            float(sites), share,
-        )  # fmt: skip
+            _products(x, x), _products(x, sums), _products(y, y), _products(y, differences), float(sites), share
+        )
 
     def _write(self, writer: Writer) -> None:
         writer.numbers("Bdd", *self._numbers)
@@ -237,6 +242,12 @@ def _ends(reader: Reader) -> tuple[str, float, float]:
     if rule >= len(RULES) or not low <= high:
         raise DamagedBytesError(f"a zone between {low} and {high} by rule {rule}")
     return RULES[rule], low, high
+
+
+def _sum_and_difference(rows: NDArray[N]) -> tuple[NDArray[N], NDArray[N]]:
+    """Of the rows of the first stream and those of the second, which stand below."""
+    first, second = np.split(rows, 2)
+    return first + second, first - second
 
 
 def _products(one: F64, other: F64) -> F64:

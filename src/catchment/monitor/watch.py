@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -32,16 +33,9 @@ from catchment.monitor.regions import ProductBalls, Region, RisesAndFalls, SelfJ
 from catchment.monitor.rules.base import Guard, Steersman
 from catchment.monitor.rules.registry import guard_of, steersman_of
 from catchment.monitor.safe import FullSelfJoin, Linear, NearSelfJoin, Presence, Product, Zone
-from catchment.monitor.vectors import (
-    CountVector,
-    Drift,
-    SignedVector,
-    Vector,
-    WindowCountVector,
-    WindowStreamsVector,
-    WindowVector,
-    row_norms,
-)
+from catchment.monitor.shift import row_norms
+from catchment.monitor.vectors import CountVector, Drift, SignedVector, Vector
+from catchment.monitor.window_vectors import WindowCountVector, WindowStreamsVector, WindowVector
 from catchment.monitor.zones.thresholds import Band, absolute_band, crossing, relative_band, rising_band
 from catchment.sketch.checks import as_weights, check_choice, check_fraction, check_whole
 from catchment.sketch.fast_ams import FastAMS
@@ -191,7 +185,7 @@ class SelfJoin(Watch):
 
     def value(self, total: I64) -> float:
         rows = row_norms(total)
-        return float(np.median(rows) if self.window is None else rows.min())
+        return float(median(rows.tolist()) if self.window is None else rows.min())
 
     def sketch_error(self) -> float:
         return self.epsilon if self.window is None else 0.0
@@ -255,7 +249,7 @@ class InnerProduct(Watch):
     def _of_rows(self, one: I64, other: I64) -> float:
         """The rows' products as one number: of ECM-sketches the least is nearest to the truth."""
         rows = np.einsum("ij,ij->i", one, other, dtype=np.float64)
-        return float(np.median(rows) if self.window is None else rows.min())
+        return float(median(rows.tolist()) if self.window is None else rows.min())
 
     def value(self, total: I64) -> float:
         return self._of_rows(*np.split(total, 2))

@@ -12,7 +12,7 @@ import dataclasses
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -64,35 +64,38 @@ class Message:
             Message._kinds[cls.kind] = cls
 
     def __post_init__(self) -> None:
-        for field in _ordered(type(self)):
-            _check(type(self).__name__, field, getattr(self, field.name))
+        for slot in _slots(type(self)).values():
+            value = getattr(self, slot.name)
+            if value is not slot.default:  # most fields of most messages are left out
+                _check(type(self).__name__, slot, value)
 
     def to_bytes(self) -> bytes:
         out = bytearray()
-        for field in _ordered(type(self)):
-            _write_field(out, field.metadata["number"], field.metadata["form"], getattr(self, field.name))
+        for slot in _slots(type(self)).values():
+            value = getattr(self, slot.name)
+            if value is not slot.default:
+                _write_field(out, slot.number, slot.form, value)
         return bytes(out)
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> Self:
         """Read it; raise a `BytesError`, and nothing else, for any bytes that `to_bytes` does not write."""
-        by_number = {field.metadata["number"]: field for field in _ordered(cls)}
+        slots = _slots(cls)
         values: dict[str, Any] = {}
         last = 0
         for number, kind, content in _fields(memoryview(data)):
-            field = by_number.get(number)
-            if field is None:
+            slot = slots.get(number)
+            if slot is None:
                 raise UnknownFormatError(f"field {number} in {cls.__name__}", "upgrade catchment to what wrote this")
             if number <= last:
                 raise DamagedBytesError(f"field {number} after field {last} in {cls.__name__}")
             last = number
-            form = field.metadata["form"]
-            if kind != _WIRE_TYPES.get(form, _SIZED):
-                raise DamagedBytesError(f"{field.name} of {cls.__name__} in wire type {kind}")
-            value = _read_field(form, content)
-            if isinstance(form, str) and value == _DEFAULTS[form] and str(value) == str(_DEFAULTS[form]):
-                raise DamagedBytesError(f"{field.name} of {cls.__name__} is written though it has its default")
-            values[field.name] = value
+            if kind != _WIRE_TYPES.get(slot.form, _SIZED):
+                raise DamagedBytesError(f"{slot.name} of {cls.__name__} in wire type {kind}")
+            value = _read_field(slot.form, content)
+            if value == slot.default and str(value) == str(slot.default):
+                raise DamagedBytesError(f"{slot.name} of {cls.__name__} is written though it has its default")
+            values[slot.name] = value
         try:
             return cls(**values)
         except ParameterError as problem:
@@ -120,22 +123,36 @@ def read_frame(frame: bytes) -> Message:
     return known.from_bytes(content)
 
 
-def _ordered(kind: type[Message]) -> list[dataclasses.Field[Any]]:
-    found = _ORDERED.get(kind)
+class _Slot(NamedTuple):
+    """A field as the bytes know it."""
+
+    name: str
+    number: int
+    form: Any
+    default: Any
+
+
+def _slots(kind: type[Message]) -> dict[int, _Slot]:
+    """The fields by their numbers, in the order of these."""
+    found = _SLOTS.get(kind)
     if found is None:
-        found = sorted(dataclasses.fields(kind), key=lambda field: field.metadata["number"])
-        _ORDERED[kind] = found
+        slots = [
+            _Slot(field.name, field.metadata["number"], field.metadata["form"], field.default)
+            for field in dataclasses.fields(kind)
+        ]
+        found = {slot.number: slot for slot in sorted(slots, key=lambda slot: slot.number)}
+        _SLOTS[kind] = found
     return found
 
 
-_ORDERED: dict[type[Message], list[dataclasses.Field[Any]]] = {}
+_SLOTS: dict[type[Message], dict[int, _Slot]] = {}
 
 
 # -- values ---------------------------------------------------------------------------------------------------
 
 
-def _check(name: str, field: dataclasses.Field[Any], value: Any) -> None:
-    form = field.metadata["form"]
+def _check(name: str, slot: _Slot, value: Any) -> None:
+    form = slot.form
     if not isinstance(form, str):
         fits = value is None or type(value) is form
     elif form == UINT:
@@ -154,10 +171,15 @@ def _check(name: str, field: dataclasses.Field[Any], value: Any) -> None:
         fits = type(value) is tuple and all(type(one) is float for one in value)
     if not fits:
         wanted = form if isinstance(form, str) else form.__name__
-        raise ParameterError(f"{field.name}={value!r:.80} in {name}", f"it must be a {wanted}")
+        raise ParameterError(f"{slot.name}={value!r:.80} in {name}", f"it must be a {wanted}")
+
+
+_SMALL = [bytes([value]) for value in range(128)]
 
 
 def _varint(value: int) -> bytes:
+    if 0 <= value < 128:
+        return _SMALL[value]
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -199,6 +221,8 @@ def _write_field(out: bytearray, number: int, form: Any, value: Any, *, always: 
 
 
 def _read_varint(data: memoryview, at: int) -> tuple[int, int]:
+    if at < len(data) and data[at] < 128:
+        return data[at], at + 1
     value = shift = 0
     while True:
         if at >= len(data):

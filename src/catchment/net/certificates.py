@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from catchment.errors import NameNotFoundError, ParameterError
 from catchment.monitor.machine import COORDINATOR
-from catchment.net.identity import Certificates, site_uri
+from catchment.net.identity import Certificates, check_site_name, site_uri
 
 __all__ = ["Authority", "make_certificates"]
 
+_DNS = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
 _DAY = datetime.timedelta(days=1)
 _SLACK = datetime.timedelta(minutes=5)
 """Clocks differ: a certificate is good from a little before it was made."""
@@ -41,6 +43,9 @@ def make_certificates(folder: Path, hosts: list[str], sites: list[str], *, days:
     """
     if not 1 <= days <= 36_500:
         raise ParameterError(f"days={days}", "give 1 to 36500 days")
+    for check, names in ((check_site_name, sites), (_host, hosts)):
+        for name in names:
+            check(name)  # before anything is written
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / "authority.key").exists():
         authority = Authority.load(folder)
@@ -134,6 +139,10 @@ def _host(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
+        if not _DNS.fullmatch(host):
+            raise ParameterError(
+                f"the host {host!r}", "give a name or an address alone, without a port; other alphabets as xn--…"
+            ) from None
         return x509.DNSName(host)
 
 

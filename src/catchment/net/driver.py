@@ -18,8 +18,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from catchment.errors import BytesError
-from catchment.monitor.machine import Action, Machine, Persist, Received, Send, Tick
+from catchment.errors import BytesError, CatchmentError
+from catchment.monitor.machine import Action, Machine, Persist, Received, Send, Stopping, Tick
 from catchment.net.disk import Disk
 from catchment.net.link import Link
 from catchment.net.source.base import Batch, Source
@@ -47,7 +47,8 @@ class Driver:
     """Runs a machine until it is told to stop, the machine fails, or `done` says so.
 
     - `source`: of a site, already started; its batches reach the machine as `as_event(batch)`.
-    - `done`: asked after each round of events; the driver stops when it is true.
+    - `done`: asked after each round of events, and every `look` seconds if nothing happens; the driver stops when it
+      is true.
     - `grace`: seconds that waiting frames have to leave at the end.
 
     `counts` has `frames`, `malformed`, `ticks`, `batches`, `events`, `persists` and `rounds` (of the disk).
@@ -64,11 +65,12 @@ class Driver:
         done: Callable[[], bool] = lambda: False,
         clock: Callable[[], int] = milliseconds,
         grace: float = 5.0,
+        look: float | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.source_ended = False
         self._machine, self._link, self._disk, self._source = machine, link, disk, source
-        self._as_event, self._done, self._clock, self._grace = as_event, done, clock, grace
+        self._as_event, self._done, self._clock, self._grace, self._look = as_event, done, clock, grace, look
         self._wake = asyncio.Event()
         self._stopping = False
         self._batch: Batch | None = None
@@ -95,6 +97,11 @@ class Driver:
             task.add_done_callback(lambda _: self._wake.set())
         try:
             await self._turns(work)
+            if self._source is not None:
+                self._take_batch()  # one that was read ahead may be the last that there is
+                self._carry_out(self._machine.handle(Stopping(), self._clock()))
+        except CatchmentError:
+            raise  # it says itself what is wrong, and what to do
         except Exception:
             _LOG.exception("stopping, because this went wrong")
             raise
@@ -121,9 +128,10 @@ class Driver:
 
     async def _pause(self) -> None:
         due = self._machine.due
-        wait = None if due is None else max(due - self._clock(), 1) / 1000
+        waits = [] if due is None else [max(due - self._clock(), 1) / 1000]
+        waits += [] if self._look is None else [self._look]
         try:
-            await asyncio.wait_for(self._wake.wait(), wait)
+            await asyncio.wait_for(self._wake.wait(), min(waits, default=None))
         except TimeoutError:
             return
 

@@ -64,13 +64,14 @@ def run_coordinator(
     machine_factory: Callable[[Blobs], Machine],
     *,
     done: Callable[[Machine, Driver], bool] = lambda *_: False,
+    look: float | None = None,
     started: Started = lambda _: None,
 ) -> int:
-    """Run a coordinator; otherwise as `run_site`."""
+    """Run a coordinator; `done` is asked every `look` seconds as well, and otherwise it is as `run_site`."""
 
     async def run() -> None:
         with Disk(settings.state) as disk:
-            await _run(coordinator_driver(settings, disk, machine_factory, done=done), started)
+            await _run(coordinator_driver(settings, disk, machine_factory, done=done, look=look), started)
 
     return _exit_code(run)
 
@@ -105,11 +106,12 @@ def coordinator_driver(
     machine_factory: Callable[[Blobs], Machine],
     *,
     done: Callable[[Machine, Driver], bool] = lambda *_: False,
+    look: float | None = None,
 ) -> Driver:
     """The driver of a coordinator, for an event loop that is there already."""
     machine = machine_factory(disk.read())
     link = Server(settings.listen, settings.sites, settings.certificates, limits=settings.limits)
-    driver = Driver(machine, link, disk, grace=settings.grace, done=lambda: done(machine, driver))
+    driver = Driver(machine, link, disk, grace=settings.grace, done=lambda: done(machine, driver), look=look)
     return driver
 
 

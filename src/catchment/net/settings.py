@@ -136,7 +136,7 @@ def read_site(file: Path, *, also: tuple[str, ...] = ()) -> SiteSettings:
     NameNotFoundError
         There is no such file.
     """
-    whole = open_settings(file, what="a site", cure="write one: see catchment.net.settings")
+    whole = open_settings(file, what="a site", cure="write one: docs/monitoring.md shows how")
     whole.only("site", "source", *_TABLES, *also)
     table = whole.table("site", needed=True)
     name = _checked(table, "name", check_site_name)
@@ -154,7 +154,7 @@ def read_site(file: Path, *, also: tuple[str, ...] = ()) -> SiteSettings:
 
 def read_coordinator(file: Path, *, also: tuple[str, ...] = ()) -> CoordinatorSettings:
     """The coordinator of a file; otherwise as `read_site`."""
-    whole = open_settings(file, what="a coordinator", cure="write one: see catchment.net.settings")
+    whole = open_settings(file, what="a coordinator", cure="write one: docs/monitoring.md shows how")
     whole.only("coordinator", *_TABLES, *also)
     table = whole.table("coordinator", needed=True)
     listen = _checked(table, "listen", Address.parse, cure='write listen = "127.0.0.1:7433"')
@@ -230,6 +230,8 @@ def _source(table: Table, folder: Path) -> SourceSettings:
     if chosen == "csv" and connect is not None and not columns:
         raise table.error("connect", "a socket without the names of its columns", 'write columns = ["url", "at"]')
     batch = table.whole("batch", 50_000, low=1, high=10_000_000)
+    if chosen == "wc98" and table.has("idle"):
+        raise table.error("idle", "idle for a log of 1998", "leave it out: its windows would be empty by today's clock")
     idle = _idle(table, fields, silent=follow or path is None)
     stream = table.whole("stream", 0, low=0, high=1)
     table.finish()

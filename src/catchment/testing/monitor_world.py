@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.monitor.coordinator import Claim, Coordinator
+from catchment.monitor.claim import Claim
+from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.machine import COORDINATOR
 from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.states import HOLDING

@@ -71,6 +71,11 @@ class Table:
     def has(self, name: str) -> bool:
         return name in self._values
 
+    def values_of(self, name: str) -> tuple[Any, ...]:
+        """What is there under a name, one value or a list of them, whatever it is; it is not taken by that."""
+        found = self._values.get(name, [])
+        return tuple(found) if isinstance(found, list) else (found,)
+
     def names(self) -> tuple[str, ...]:
         """Its keys, in the file's order, for a table whose keys are the user's own."""
         return tuple(self._values)
@@ -95,6 +100,20 @@ class Table:
         """A list of texts, none unless given."""
         values = self._typed(name, list, [], cure)
         if not all(isinstance(value, str) and value for value in values):
+            raise self.error(name, f"{name} = {_written(values)}", cure)
+        return tuple(values)
+
+    def key(self, name: str, *, cure: str) -> str | int:
+        """A text that is not empty, or an integer: what is counted is either."""
+        value: str | int = self._typed(name, (str, int), _REQUIRED, cure)
+        if value == "":
+            raise self.error(name, f'{name} = ""', cure)
+        return value
+
+    def keys(self, name: str, *, cure: str) -> tuple[str, ...] | tuple[int, ...]:
+        """A list of texts or of integers, of which there is one at least."""
+        values = self._typed(name, list, _REQUIRED, cure)
+        if not values or not any(all(type(value) is kind and value != "" for value in values) for kind in (str, int)):
             raise self.error(name, f"{name} = {_written(values)}", cure)
         return tuple(values)
 

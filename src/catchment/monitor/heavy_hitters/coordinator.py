@@ -32,7 +32,9 @@ from catchment.monitor.heavy_hitters.messages import HeavyAsk, HeavyCoordinatorS
 from catchment.monitor.heavy_hitters.names import Key, Names, hashes_of, in_order
 from catchment.monitor.heavy_hitters.plan import HeavyHitterPlan
 from catchment.monitor.machine import Action, Persist, Purpose, Received, Send
+from catchment.monitor.packing import LARGEST
 from catchment.monitor.traffic import Traffic
+from catchment.monitor.vectors import WEIGHT_LIMIT
 from catchment.monitor.wire import Message, read_frame, write_frame
 
 __all__ = ["HeavyHitterCoordinator"]
@@ -180,6 +182,8 @@ class HeavyHitterCoordinator:
             raise DamagedBytesError(f"a {type(message).__name__} from {site!r} at the coordinator")
         if message.query != self._query:
             return []
+        if message.epoch >= LARGEST:  # there must be a life above it
+            raise DamagedBytesError(f"a report of {site!r} about a life {message.epoch} of the coordinator")
         self._heard_at[site] = self._now or 0
         if message.asked == 0:  # the site has no list yet, of whatever epoch
             listed: _List | None = _List.of({}, frozenset())
@@ -220,6 +224,8 @@ class HeavyHitterCoordinator:
             raise DamagedBytesError(f"{counts.size} counts for {hashes.size} items")
         if (counts.size and int(counts.max()) > report.total) or report.total > report.position:
             raise DamagedBytesError(f"a count above the total of {report.total}, or that above {report.position}")
+        if max(report.position, report.slack) >= WEIGHT_LIMIT:
+            raise DamagedBytesError(f"a report at event {report.position} with a slack of {report.slack}")
         mark = Mark(report.position, report.time, report.total)
         names = listed.named | dict(zip(hashes_of(others).tolist(), others, strict=True))
         return Known(

@@ -19,31 +19,20 @@ doing. So a bad network makes the cut old at the sites that it has cut off, and 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
 
 from catchment.errors import DamagedBytesError, ParameterError
+from catchment.monitor.agenda import Agenda
 from catchment.monitor.items.claim import ItemsClaim, items_of, leaves_room
 from catchment.monitor.items.held import Held, Told
 from catchment.monitor.items.ledger import ItemsLedger, ItemsPeer
 from catchment.monitor.items.messages import BandList, ItemsOrder, ItemsReport
 from catchment.monitor.items.watch import MOST_SITES, Items
-from catchment.monitor.machine import Action, Purpose, Send
+from catchment.monitor.machine import NEVER, Action, Purpose, Send
+from catchment.monitor.owner import Owner
 from catchment.monitor.states import COLLECTING, HOLDING
-from catchment.monitor.traffic import Traffic
 from catchment.monitor.wire import Message, write_frame
 
 __all__ = ["ItemsQuery"]
-
-_NEVER = 1 << 60
-
-
-class _Owner(Protocol):
-    """The coordinator that it is a part of."""
-
-    traffic: Traffic
-    epoch: int
-    lease: int
-    resend: int
 
 
 class ItemsQuery:
@@ -51,7 +40,7 @@ class ItemsQuery:
 
     hears = ItemsReport
 
-    def __init__(self, owner: _Owner, watch: Items, sites: tuple[str, ...], blobs: dict[str, bytes]) -> None:
+    def __init__(self, owner: Owner, watch: Items, sites: tuple[str, ...], blobs: dict[str, bytes]) -> None:
         if not 0 < len(sites) <= MOST_SITES:
             raise ParameterError(f"{len(sites)} sites", f"give from 1 to {MOST_SITES}")
         self._owner, self._watch = owner, watch
@@ -65,12 +54,14 @@ class ItemsQuery:
                 f"{len(gone)} sites that have left, with bands made for fewer sites than {len(sites)}",
                 "leave the oldest of them out, or give the watch another number, to begin anew",
             )
+        self._agenda = Agenda(sites, self._due)
         self._begun = False
         self._claim: ItemsClaim | None = None
 
     def start(self, now: int) -> None:
         for peer in self._peers.values():
             peer.seen, peer.current, peer.speak = now, False, True
+        self._agenda.touch(*self._peers)
 
     # -- reports ----------------------------------------------------------------------------------------------
 
@@ -84,6 +75,7 @@ class ItemsQuery:
         if (report.incarnation, report.seq) <= (peer.incarnation, peer.seq):
             return []
         told = self._read(site, peer, report)
+        self._agenda.touch(site)
         if report.incarnation != peer.incarnation:
             peer.left = peer.left and bool(report.leaving)
         peer.incarnation, peer.seq = report.incarnation, report.seq
@@ -172,30 +164,32 @@ class ItemsQuery:
 
     # -- time -------------------------------------------------------------------------------------------------
 
-    def expire(self, now: int) -> None:
-        for peer in self._peers.values():
-            if peer.alive and not peer.left and now - peer.seen > self._owner.lease:
-                peer.alive = False
-
     @property
     def due(self) -> int:
-        return min(map(self._next, self._peers.values()))
+        return self._agenda.first
 
-    def _next(self, peer: ItemsPeer) -> int:
-        if peer.left or not peer.alive:
-            return self._speaks_at(peer)
-        return min(self._speaks_at(peer), peer.seen + self._owner.lease + 1)
+    def _due(self, site: str) -> int:
+        peer = self._peers[site]
+        ends = peer.seen + self._owner.lease + 1 if peer.alive and not peer.left else NEVER
+        return min(self._speaks_at(peer), ends)
 
     def _speaks_at(self, peer: ItemsPeer) -> int:
         if peer.speak:
             return peer.said
         waits = peer.alive and not peer.left and not peer.current
-        return peer.said + self._owner.resend if waits else _NEVER
+        return peer.said + self._owner.resend if waits else NEVER
+
+    def act(self, now: int) -> list[Action]:
+        """What is due by now: sites are missing, orders said."""
+        due = self._agenda.by(now)
+        self._agenda.touch(*due)
+        for peer in map(self._peers.__getitem__, due):
+            if peer.alive and not peer.left and now - peer.seen > self._owner.lease:
+                peer.alive = False
+        said = [site for site in due if now >= self._speaks_at(self._peers[site])]
+        return [self._word(site, self._peers[site], now) for site in said]
 
     # -- orders -----------------------------------------------------------------------------------------------
-
-    def words(self, now: int) -> list[Action]:
-        return [self._word(site, peer, now) for site, peer in self._peers.items() if now >= self._speaks_at(peer)]
 
     def _word(self, site: str, peer: ItemsPeer, now: int) -> Send:
         purpose = Purpose.CONTROL if peer.speak else Purpose.RESEND

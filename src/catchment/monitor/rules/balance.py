@@ -85,10 +85,7 @@ class BalanceSteersman(Steersman):
         standing = {site: view for site, view in sites.items() if view.statistic}
         if not standing:
             return Hold({site: Terms() for site in sites})
-        mean = np.zeros(self._region.size)
-        for view in standing.values():
-            mean += self._point(view)
-        mean /= len(sites)
+        mean = np.array([view.statistic for view in standing.values()]).sum(axis=0) / len(sites)
         if not self._region.inside(mean):
             return Collect((max(standing, key=lambda site: standing[site].pending),))
         return Hold({site: self._terms(mean - self._point(view)) for site, view in sites.items()})
@@ -101,17 +98,16 @@ class BalanceSteersman(Steersman):
         return Terms(slack=tuple(slack.tolist()))
 
     def decide(self, sites: Mapping[str, SiteView]) -> Decision:
-        outside = [site for site, view in sites.items() if view.level and view.confirmed == view.step]
-        return self.weigh(sites, tuple(outside)) if outside else Keep()
+        outside = any(view.level and view.confirmed == view.step for view in sites.values())
+        return self.weigh(sites) if outside else Keep()
 
-    def weigh(self, sites: Mapping[str, SiteView], asked: tuple[str, ...]) -> Decision:
+    def weigh(self, sites: Mapping[str, SiteView]) -> Decision:
         known = {site: view for site, view in sites.items() if view.statistic}
-        mean = np.zeros(self._region.size)
-        for view in known.values():
-            mean += self._point(view) + (np.array(view.slack) if view.slack else 0.0)
-        mean /= len(known)
+        none = (0.0,) * self._region.size
+        points = np.array([view.statistic for view in known.values()])
+        mean = (points + np.array([view.slack or none for view in known.values()])).mean(axis=0)
         if self._region.inside(mean):
-            return Hold({site: self._terms(mean - self._point(view)) for site, view in known.items()})
+            return Hold({site: self._terms(slack) for site, slack in zip(known, mean - points, strict=True)})
         others = [site for site in sites if site not in known]
         if others and self.name == TWO_PHASE:
             return Ask(tuple(others))

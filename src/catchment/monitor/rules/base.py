@@ -170,7 +170,7 @@ class Steersman(ABC):
         """What to do, now that a report has come."""
 
     @abstractmethod
-    def weigh(self, sites: Mapping[str, SiteView], asked: tuple[str, ...]) -> Decision:
+    def weigh(self, sites: Mapping[str, SiteView]) -> Decision:
         """What to do, now that all who were asked have given their statistics."""
 
     @abstractmethod

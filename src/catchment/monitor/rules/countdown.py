@@ -36,7 +36,8 @@ from catchment.monitor.rules.base import (
     check_terms,
 )
 from catchment.monitor.safe import Zone
-from catchment.monitor.vectors import Drift, Shift
+from catchment.monitor.shift import Shift
+from catchment.monitor.vectors import Drift
 from catchment.monitor.zones.thresholds import Band
 
 __all__ = ["CountdownGuard", "CountdownSteersman"]
@@ -163,7 +164,7 @@ class CountdownSteersman(Steersman):
             return Keep()
         return Ask(tuple(sites))
 
-    def weigh(self, sites: Mapping[str, SiteView], asked: tuple[str, ...]) -> Decision:
+    def weigh(self, sites: Mapping[str, SiteView]) -> Decision:
         left = math.fsum(view.statistic[0] for view in sites.values()) + self._balance
         if not left > self._enough * self._whole:
             return Collect(tuple(sites), guarded=True)

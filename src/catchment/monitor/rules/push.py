@@ -174,7 +174,7 @@ class PushSteersman(Steersman):
             return self._hold(sites)
         return Keep()
 
-    def weigh(self, sites: Mapping[str, SiteView], asked: tuple[str, ...]) -> Decision:
+    def weigh(self, sites: Mapping[str, SiteView]) -> Decision:
         return Keep()
 
     def proven(self, sites: Mapping[str, SiteView]) -> bool:

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.monitor.rules.base import Decision, Guard, Hold, Keep, SiteView, Steersman, Terms, check_terms
-from catchment.monitor.vectors import Drift, row_norms
+from catchment.monitor.shift import row_norms
+from catchment.monitor.vectors import Drift
 from catchment.monitor.zones.thresholds import Band, must_flush
 
 __all__ = ["RelativeGuard", "RelativeSteersman"]
@@ -85,7 +86,7 @@ class RelativeSteersman(Steersman):
     def decide(self, sites: Mapping[str, SiteView]) -> Decision:
         return Keep()
 
-    def weigh(self, sites: Mapping[str, SiteView], asked: tuple[str, ...]) -> Decision:
+    def weigh(self, sites: Mapping[str, SiteView]) -> Decision:
         return Keep()
 
     def proven(self, sites: Mapping[str, SiteView]) -> bool:

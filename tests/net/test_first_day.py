@@ -1,0 +1,153 @@
+"""What a user meets on the first day with a coordinator and a site, as real processes: the last word is claimed, a kind
+stop loses nothing, and what does not fit is named in the log, with its cure and without a traceback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WATCH = '[[watch]]\nname = "all"\nquantity = "total"\nrule = "centralise"\n'
+WITHIN = 120.0
+"""Seconds; nearly all of them are for a machine that compiles kernels beside other tests."""
+
+
+class Office:
+    """A coordinator of one site, `a`, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self._write(
+            "coordinator",
+            f'[coordinator]\nlisten = "127.0.0.1:{self._port}"\nsites = ["a"]\nstate = "coordinator"\n'
+            f'development = true\nlease = "10 seconds"\n{WATCH}',
+        )
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    def _write(self, name: str, text: str) -> None:
+        (self._folder / f"{name}.toml").write_text(text)
+
+    def describe(self, name: str, source: str, watch: str = WATCH) -> None:
+        """A site `a` in a file of this name, with a state of its own."""
+        self._write(
+            name,
+            f'[site]\nname = "a"\ncoordinator = "127.0.0.1:{self._port}"\nstate = "{name}"\ndevelopment = true\n'
+            f"[source]\n{source}\n{watch}",
+        )
+
+    def rows(self, file: str, count: int) -> None:
+        (self._folder / file).write_text("url\n" + "/x\n" * count)
+
+    def start(self, command: str, name: str, *more: str) -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-m", "catchment.app", command, str(self._folder / f"{name}.toml"), *more]
+        with (self._folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=log, stderr=log)
+        self.running.append(process)
+        return process
+
+    def stop(self, process: subprocess.Popen[bytes]) -> None:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(WITHIN) == 0
+
+    def log(self, name: str) -> str:
+        return (self._folder / f"{name}.log").read_text()
+
+    @property
+    def claims_file(self) -> Path:
+        return self._folder / "coordinator" / "claims.json"
+
+    def claim(self) -> dict[str, Any]:
+        found = json.loads(self.claims_file.read_text())["all"] if self.claims_file.exists() else None
+        return found or {"value": None, "cut": {}, "left": []}
+
+    def wait_until(self, true: Callable[[], bool]) -> None:
+        end = time.monotonic() + WITHIN
+        while not true():
+            assert time.monotonic() < end, f"{self.claim()} {self.log('coordinator')}"
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Iterator[Office]:
+    made = Office(tmp_path)
+    yield made
+    for process in made.running:
+        process.kill()
+        process.wait()
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+
+
+def test_what_a_site_said_last_is_claimed_and_outlives_the_coordinator(office: Office) -> None:
+    office.rows("a.csv", 5000)
+    office.describe("a", 'format = "csv"\npath = "a.csv"\nkey = "url"')
+    coordinator = office.start("coordinator", "coordinator")
+    assert office.start("site", "a", "--once").wait(WITHIN) == 0
+    office.wait_until(lambda: office.claim()["left"] == ["a"])
+    assert (office.claim()["value"], office.claim()["cut"]["a"][0]) == (5000, 5000)
+    office.stop(coordinator)
+    office.claims_file.unlink()
+    office.start("coordinator", "coordinator")  # all have left: there is nobody to wait for
+    office.wait_until(lambda: office.claim()["value"] == 5000)
+
+
+def test_a_kind_stop_keeps_what_came_by_standard_input(office: Office) -> None:
+    office.describe("a", 'format = "csv"\nstdin = true\nkey = "url"\ncolumns = ["url"]')
+    office.start("coordinator", "coordinator")
+    site = office.start("site", "a")
+    assert site.stdin is not None
+    site.stdin.write(b"/x\n" * 3000)
+    site.stdin.flush()
+    office.wait_until(lambda: office.claim()["value"] == 3000)
+    office.stop(site)
+    again = office.start("site", "a")
+    assert again.stdin is not None
+    again.stdin.write(b"/x\n" * 10)
+    again.stdin.flush()
+    office.wait_until(lambda: office.claim()["value"] == 3010)
+
+
+def test_a_site_with_other_watches_is_named(office: Office) -> None:
+    office.rows("a.csv", 10)
+    office.describe("a", 'format = "csv"\npath = "a.csv"\nkey = "url"', WATCH + "theta = 0.2\n")
+    office.start("coordinator", "coordinator")
+    office.start("site", "a")
+    office.wait_until(lambda: "what a reports is refused: 'a' watches something else" in office.log("coordinator"))
+    assert "the same [[watch]] tables" in office.log("coordinator")
+
+
+def test_of_two_processes_under_one_name_the_first_ends_and_says_why(office: Office) -> None:
+    office.rows("a.csv", 10)
+    office.describe("a", 'format = "csv"\npath = "a.csv"\nkey = "url"\nfollow = true')
+    office.describe("other", 'format = "csv"\npath = "a.csv"\nkey = "url"\nfollow = true')
+    office.start("coordinator", "coordinator")
+    first = office.start("site", "a")
+    office.wait_until(lambda: office.claim()["value"] == 10)
+    time.sleep(1.1)  # a life is a second
+    office.start("site", "other")
+    assert first.wait(WITHIN) == 1
+    assert "another process speaks as site 'a'" in office.log("a")
+    assert "give each site its own name" in office.log("a")
+    assert "Traceback" not in office.log("a")
+
+
+def test_a_column_that_is_not_there_is_named_without_a_traceback(office: Office) -> None:
+    office.rows("a.csv", 10)
+    office.describe("a", 'format = "csv"\npath = "a.csv"\nkey = "uri"')
+    assert office.start("site", "a").wait(WITHIN) == 1
+    assert "uri" in office.log("a")
+    assert "Traceback" not in office.log("a")
