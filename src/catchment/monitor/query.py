@@ -26,12 +26,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from catchment.errors import DamagedBytesError
-from catchment.monitor.agenda import Agenda
 from catchment.monitor.claim import Claim
 from catchment.monitor.contributions import Contributions
 from catchment.monitor.machine import NEVER, Action, Purpose, Send
 from catchment.monitor.messages import WANT_FLUSH, WANT_STATISTIC, Order, Report
 from catchment.monitor.owner import Owner
+from catchment.monitor.part import Part
 from catchment.monitor.peer import Peer
 from catchment.monitor.rules.base import Ask, Collect, Decision, Hold, Keep, SiteView, Steersman, Terms
 from catchment.monitor.states import ASKING, COLLECTING, HOLDING
@@ -41,15 +41,14 @@ from catchment.monitor.wire import Message, write_frame
 __all__ = ["Query"]
 
 
-class Query:
+class Query(Part[Peer]):
     """Holds everyone's vector, the rule of the round, and what each site knows."""
 
     hears = Report
 
     def __init__(self, owner: Owner, watch: Watch, sites: tuple[str, ...], blobs: dict[str, bytes]) -> None:
-        self._owner, self._watch, self._fingerprint = owner, watch, watch.fingerprint
-        self._contributions = Contributions(watch, sites, blobs)
-        self._peers = self._contributions.peers
+        self._watch, self._contributions = watch, Contributions(watch, sites, blobs)
+        super().__init__(owner, watch.fingerprint, self._contributions.peers)
         self._views = {site: SiteView() for site in sites}
         self._round = 0
         self._state = COLLECTING
@@ -60,7 +59,6 @@ class Query:
         self._zone_round = 0
         self._rule: Steersman | None = None
         self._claim: Claim | None = None
-        self._agenda = Agenda(sites, self._due)
 
     def start(self, now: int) -> None:
         for peer in self._peers.values():
@@ -76,12 +74,8 @@ class Query:
 
     def hear(self, site: str, report: Message, now: int) -> list[Action]:
         assert isinstance(report, Report)
-        peer = self._peers.get(site)
+        peer = self._news_of(site, report)
         if peer is None:
-            raise DamagedBytesError(f"a report of {site!r}, which takes no part")
-        if report.watch not in (0, self._fingerprint):
-            raise DamagedBytesError(f"{site!r} watches something else under the number {report.query}")
-        if (report.incarnation, report.seq) <= (peer.incarnation, peer.seq):
             return []
         view = self._views[site]
         here = report.epoch == self._owner.epoch and report.round == self._round and report.step <= view.step
@@ -282,22 +276,10 @@ class Query:
     def claimed(self) -> Claim | None:
         if self._claim is None:
             return None
-        left = tuple(site for site, peer in self._peers.items() if peer.left)
-        missing = tuple(site for site, peer in self._peers.items() if not peer.alive and not peer.left)
-        sites = tuple(site for site, peer in self._peers.items() if peer.alive or peer.left)
-        answer = replace(self._claim.answer, sites=sites, missing=missing)
-        return replace(self._claim, state=self._state, left=left, answer=answer)
+        answer = replace(self._claim.answer, sites=self._present(), missing=self._missing())
+        return replace(self._claim, state=self._state, left=self._left(), answer=answer)
 
     # -- time -------------------------------------------------------------------------------------------------
-
-    @property
-    def due(self) -> int:
-        return self._agenda.first
-
-    def _due(self, site: str) -> int:
-        peer = self._peers[site]
-        ends = peer.seen + self._owner.lease + 1 if peer.alive and not peer.left else NEVER
-        return min(self._speaks_at(peer), ends)
 
     def _speaks_at(self, peer: Peer) -> int:
         if peer.speak:
@@ -307,17 +289,14 @@ class Query:
 
     def act(self, now: int) -> list[Action]:
         """What is due by now: sites are lost, orders said."""
-        peers = self._peers
-        over = [site for site in self._agenda.by(now) if now - peers[site].seen > self._owner.lease]
-        lost = [site for site in over if peers[site].alive and not peers[site].left]
+        lost = self._lapsed(now)
         for site in lost:
             self._contributions.lose(site)
             self._agenda.touch(site)
         if lost:
             self._collect(self._alive())
             self._go_on()
-        due = self._agenda.by(now)
-        return [self._word(site, peers[site], now) for site in due if now >= self._speaks_at(peers[site])]
+        return [self._word(site, self._peers[site], now) for site in self._to_tell(now)]
 
     # -- orders -----------------------------------------------------------------------------------------------
 

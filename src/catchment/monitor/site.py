@@ -84,7 +84,7 @@ class Site:
     `jumps` counts batches in which time goes ahead by more than the longest window at once, so that nothing from before
     is left in any; `too_late` counts events that were in no window any more when they came. Both are of this life.
     `superseded` says that the coordinator has heard of a later life under this name: that of another process, for this
-    one goes on.
+    one goes on. Nothing that it says would be heard any more, so it falls silent.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Site:
 
     @property
     def due(self) -> int | None:
-        if self.gone:
+        if self.gone or self.superseded:
             return None
         return min((post.due for post in self._posts.values()), default=None)
 
@@ -164,6 +164,8 @@ class Site:
         if self.position - self._durable >= keep:
             actions.append(Persist(STATE, self._write()))
             self._durable = self.position
+        if self.superseded:
+            return actions
         for post in self._posts.values():
             actions += post.word(now)
         if self._leaving and all(post.settled for post in self._posts.values()):

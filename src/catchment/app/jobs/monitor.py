@@ -83,7 +83,8 @@ def start_site(file: Path, *, once: bool, heartbeat: float, keep: int) -> int:
         if machine.superseded:
             raise IdentityError(
                 f"another process speaks as site {settings.name!r}, and began later than this one",
-                "give each site its own name; start this one again when the other has stopped",
+                "give each site its own name; start this one again when the other has stopped. If there is no other, "
+                "the state of this one was lost and its clock is behind: set that",
             )
         return bool(machine.gone)
 

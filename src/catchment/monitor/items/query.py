@@ -21,7 +21,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from catchment.errors import DamagedBytesError, ParameterError
-from catchment.monitor.agenda import Agenda
 from catchment.monitor.items.claim import ItemsClaim, items_of, leaves_room
 from catchment.monitor.items.held import Held, Told
 from catchment.monitor.items.ledger import ItemsLedger, ItemsPeer
@@ -29,13 +28,14 @@ from catchment.monitor.items.messages import BandList, ItemsOrder, ItemsReport
 from catchment.monitor.items.watch import MOST_SITES, Items
 from catchment.monitor.machine import NEVER, Action, Purpose, Send
 from catchment.monitor.owner import Owner
+from catchment.monitor.part import Part
 from catchment.monitor.states import COLLECTING, HOLDING
 from catchment.monitor.wire import Message, write_frame
 
 __all__ = ["ItemsQuery"]
 
 
-class ItemsQuery:
+class ItemsQuery(Part[ItemsPeer]):
     """Holds the bands of all sites in one watch."""
 
     hears = ItemsReport
@@ -43,8 +43,8 @@ class ItemsQuery:
     def __init__(self, owner: Owner, watch: Items, sites: tuple[str, ...], blobs: dict[str, bytes]) -> None:
         if not 0 < len(sites) <= MOST_SITES:
             raise ParameterError(f"{len(sites)} sites", f"give from 1 to {MOST_SITES}")
-        self._owner, self._watch = owner, watch
-        self._peers = {site: ItemsPeer() for site in sites}
+        super().__init__(owner, watch.fingerprint, {site: ItemsPeer() for site in sites})
+        self._watch = watch
         self._ledger = ItemsLedger(watch)
         for site, peer in self._peers.items():
             self._ledger.read(site, peer, blobs)
@@ -54,7 +54,6 @@ class ItemsQuery:
                 f"{len(gone)} sites that have left, with bands made for fewer sites than {len(sites)}",
                 "leave the oldest of them out, or give the watch another number, to begin anew",
             )
-        self._agenda = Agenda(sites, self._due)
         self._begun = False
         self._claim: ItemsClaim | None = None
 
@@ -67,12 +66,8 @@ class ItemsQuery:
 
     def hear(self, site: str, report: Message, now: int) -> list[Action]:
         assert isinstance(report, ItemsReport)
-        peer = self._peers.get(site)
+        peer = self._news_of(site, report)
         if peer is None:
-            raise DamagedBytesError(f"a report of {site!r}, which takes no part")
-        if report.watch not in (0, self._watch.fingerprint):
-            raise DamagedBytesError(f"{site!r} watches something else under the number {report.query}")
-        if (report.incarnation, report.seq) <= (peer.incarnation, peer.seq):
             return []
         told = self._read(site, peer, report)
         self._agenda.touch(site)
@@ -110,7 +105,7 @@ class ItemsQuery:
             return None
         if max(bands.whole, bands.more) > 1:
             raise DamagedBytesError(f"a list of {site!r} that is neither all nor a change")
-        if bands.whole and report.watch != self._watch.fingerprint:
+        if bands.whole and report.watch != self._fingerprint:
             raise DamagedBytesError(f"a list of {site!r} that does not say what it is of")
         if (report.incarnation, report.number) <= peer.stored:
             return None
@@ -156,22 +151,10 @@ class ItemsQuery:
                 items_of(self._watch, {site: peer.held for site, peer in self._peers.items()}),
                 {site: peer.cut for site, peer in self._peers.items()}, self._owner.epoch, COLLECTING,
             )  # fmt: skip
-        left = tuple(site for site, peer in self._peers.items() if peer.left)
-        missing = tuple(site for site, peer in self._peers.items() if not peer.alive and not peer.left)
-        sites = tuple(site for site in self._peers if site not in missing)
         state = HOLDING if all(peer.current for peer in there) else COLLECTING
-        return replace(self._claim, state=state, sites=sites, missing=missing, left=left)
+        return replace(self._claim, state=state, sites=self._present(), missing=self._missing(), left=self._left())
 
     # -- time -------------------------------------------------------------------------------------------------
-
-    @property
-    def due(self) -> int:
-        return self._agenda.first
-
-    def _due(self, site: str) -> int:
-        peer = self._peers[site]
-        ends = peer.seen + self._owner.lease + 1 if peer.alive and not peer.left else NEVER
-        return min(self._speaks_at(peer), ends)
 
     def _speaks_at(self, peer: ItemsPeer) -> int:
         if peer.speak:
@@ -181,13 +164,11 @@ class ItemsQuery:
 
     def act(self, now: int) -> list[Action]:
         """What is due by now: sites are missing, orders said."""
-        due = self._agenda.by(now)
-        self._agenda.touch(*due)
-        for peer in map(self._peers.__getitem__, due):
-            if peer.alive and not peer.left and now - peer.seen > self._owner.lease:
-                peer.alive = False
-        said = [site for site in due if now >= self._speaks_at(self._peers[site])]
-        return [self._word(site, self._peers[site], now) for site in said]
+        lost = self._lapsed(now)
+        for site in lost:
+            self._peers[site].alive = False
+        self._agenda.touch(*lost)
+        return [self._word(site, self._peers[site], now) for site in self._to_tell(now)]
 
     # -- orders -----------------------------------------------------------------------------------------------
 
@@ -202,6 +183,7 @@ class ItemsQuery:
                 acked=peer.seq, stored=stored, sites=len(self._peers),
             )
         )  # fmt: skip
+        self._agenda.touch(site)
         self._owner.traffic.add(purpose, len(frame))
         return Send(site, frame, purpose)
 

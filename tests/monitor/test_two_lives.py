@@ -1,0 +1,51 @@
+"""Two processes under one name: the earlier learns of the later by its own next word, though nobody asks for one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from catchment.monitor.coordinator import Coordinator
+from catchment.monitor.items import Items
+from catchment.monitor.machine import Received, Send, Tick
+from catchment.monitor.site import Arrived, Site
+from catchment.monitor.watch import SelfJoin, Total, Watch
+from catchment.testing.lockstep import Lockstep
+
+HEARTBEAT = 5_000
+WATCHES = [Total(theta=0.1), SelfJoin(theta=0.2, epsilon=0.05), Items(threshold=5)]
+
+
+def _settled(watch: Watch | Items, life: int, coordinator: Coordinator) -> tuple[Lockstep, Site]:
+    """A site that has said all it had to say."""
+    site = Site("a", (watch,), life=life, heartbeat=HEARTBEAT)
+    world = Lockstep(coordinator, {"a": site})
+    world.give("a", Arrived(np.arange(10)))
+    world.pass_time(4 * HEARTBEAT)
+    return world, site
+
+
+@pytest.mark.parametrize("watch", WATCHES, ids=lambda watch: type(watch).__name__)
+def test_the_earlier_learns_of_the_later_while_it_is_on_the_line(watch: Watch | Items) -> None:
+    coordinator = Coordinator((watch,), ("a",))
+    first_line, first = _settled(watch, 100, coordinator)
+    second_line, second = _settled(watch, 200, coordinator)
+    delivered = second_line.delivered
+    second_line.pass_time(4 * HEARTBEAT)
+    assert second_line.delivered == delivered + 4  # heartbeats alone: nothing is asked of the second any more
+    assert not first.superseded
+    first_line.pass_time(HEARTBEAT)
+    assert first.superseded
+    assert not second.superseded
+
+
+@pytest.mark.parametrize("watch", WATCHES, ids=lambda watch: type(watch).__name__)
+def test_an_earlier_life_is_told_of_the_later_once_for_each_word(watch: Watch | Items) -> None:
+    coordinator = Coordinator((watch,), ("a",))
+    _, first = _settled(watch, 100, coordinator)
+    _settled(watch, 200, coordinator)
+    (word,) = [action for action in first.handle(Tick(), 100_000) if isinstance(action, Send)]
+    for now in (100_000, 100_001):
+        (answer,) = coordinator.handle(Received("a", word.frame), now)
+        assert isinstance(answer, Send)
+        assert coordinator.handle(Tick(), now) == []
