@@ -122,6 +122,8 @@ def test_keys_are_what_the_source_counts() -> None:
     assert _read_at(texts, quantity="frequency", key="7") == Frequency(key="7")
     assert _read_at(numbers, quantity="frequency", key=7) == Frequency(key=7)
     assert _read_at(numbers, quantity="range_sum", keys=[7, 8]) == RangeSum(keys=(7, 8))
+    weighed = _read_at(numbers, quantity="range_sum", keys=[7, 8], factors=[2, -1])
+    assert weighed == RangeSum(keys=(7, 8), factors=(2, -1))
     web = SourceSettings("wc98", Fields("object"))
     for source, key in ((texts, 7), (numbers, "7"), (web, "7")):
         with pytest.raises(SettingsError, match="quotation marks"):
@@ -134,6 +136,12 @@ def test_keys_are_what_the_source_counts() -> None:
 def test_keys_that_are_no_keys_are_refused(keys: list[Any]) -> None:
     with pytest.raises(SettingsError, match=r"keys = .*write keys"):
         _read(quantity="range_sum", keys=keys)
+
+
+@pytest.mark.parametrize("factors", [[1], [1, 1.5], ["1", "2"], [True, 1], 3])
+def test_factors_that_are_none_are_refused(factors: Any) -> None:
+    with pytest.raises(SettingsError, match=r"factors.*one for each key|factors = .*write an integer for each key"):
+        _read(quantity="range_sum", keys=["a", "b"], factors=factors)
 
 
 def test_a_window_is_in_the_ticks_of_the_source() -> None:
@@ -153,7 +161,7 @@ def test_a_threshold_says_its_side() -> None:
     coordinator = Coordinator((watch,), ("a",))
     network = Lockstep(coordinator, {"a": Site("a", (watch,))})
     line = claim_line("load", shown_claim(coordinator.claim(1), watch))
-    assert line == "load: below 1,000,000: 0 in [-∞, 1,052,632], of 0 events at 1 sites"
+    assert line == "load: below 1,000,000: 0 in [-∞, 1,052,632], of 0 events at 1 site"
     network.give("a", Arrived(np.zeros(1_200_000, dtype=np.int64)))
     shown = shown_claim(coordinator.claim(1), watch)
     assert shown is not None

@@ -51,12 +51,22 @@ class Office:
     def rows(self, file: str, count: int) -> None:
         (self._folder / file).write_text("url\n" + "/x\n" * count)
 
+    def append(self, file: str, text: str) -> None:
+        with (self._folder / file).open("a") as out:
+            out.write(text)
+
     def start(self, command: str, name: str, *more: str) -> subprocess.Popen[bytes]:
         words = [sys.executable, "-m", "catchment.app", command, str(self._folder / f"{name}.toml"), *more]
         with (self._folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=log, stderr=log)
         self.running.append(process)
         return process
+
+    def take_the_port(self) -> socket.socket:
+        taken = socket.socket()
+        taken.bind(("127.0.0.1", self._port))
+        taken.listen()
+        return taken
 
     def stop(self, process: subprocess.Popen[bytes]) -> None:
         process.send_signal(signal.SIGTERM)
@@ -143,6 +153,25 @@ def test_of_two_processes_under_one_name_the_first_ends_and_says_why(office: Off
     assert "another process speaks as site 'a'" in office.log("a")
     assert "give each site its own name" in office.log("a")
     assert "Traceback" not in office.log("a")
+
+
+def test_a_port_that_another_process_has_is_named_and_nobody_is_said_to_listen(office: Office) -> None:
+    with office.take_the_port():
+        assert office.start("coordinator", "coordinator").wait(WITHIN) == 1
+    assert "another process does" in office.log("coordinator")
+    assert "listening" not in office.log("coordinator")
+    assert "Traceback" not in office.log("coordinator")
+    office.start("coordinator", "coordinator")
+    office.wait_until(lambda: "listening on 127.0.0.1" in office.log("coordinator"))
+
+
+def test_bad_lines_are_summed_up_at_the_end(office: Office) -> None:
+    office.rows("a.csv", 100)
+    office.append("a.csv", ",\n" * 50)
+    office.describe("a", 'format = "csv"\npath = "a.csv"\nkey = "url"')
+    office.start("coordinator", "coordinator")
+    assert office.start("site", "a", "--once").wait(WITHIN) == 0
+    assert "50 lines were no events (it has another number of fields: 50)" in office.log("a")
 
 
 def test_a_column_that_is_not_there_is_named_without_a_traceback(office: Office) -> None:

@@ -124,6 +124,7 @@ def test_whoever_is_not_a_site_is_refused_counted_and_in_the_log(
         await until(lambda: server.counts["refused"] >= 1)
         assert server.connected == []
         assert logged in caplog.text
+        assert case in ("none", "not listed") or "if the coordinator refuses this site, its log says why" in caplog.text
         # and who may come in still does
         link = await knock(server, made["b"])
         assert server.connected == ["b"]
@@ -197,18 +198,48 @@ def test_files_are_made_once_and_keys_are_for_their_owner(tmp_path: Path) -> Non
     assert name_in_pem(second["b"].certificate) == "b"
     for file in tmp_path.glob("*.key"):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    second["b"].check()
+    second["b"].check(server=False)
+    second[COORDINATOR].check(server=True)
     with pytest.raises(IdentityError, match="names no site"):
         name_in_pem(second[COORDINATOR].certificate)
     with pytest.raises(IdentityError, match="without names"):
         name_in_pem(tmp_path / "authority.pem")
     mixed = Certificates(second["a"].authority, second["a"].certificate, second["b"].key)
     with pytest.raises(IdentityError, match="give a certificate, its own key"):
-        mixed.check()
+        mixed.check(server=False)
     with pytest.raises(NameNotFoundError, match="no file"):
-        Certificates(tmp_path / "x", tmp_path / "y", tmp_path / "z").check()
+        Certificates(tmp_path / "x", tmp_path / "y", tmp_path / "z").check(server=True)
     with pytest.raises(ParameterError, match="name the coordinator"):
         make_certificates(tmp_path / "new", [], [])
+
+
+def test_a_certificate_that_the_other_end_would_refuse_is_refused_at_the_start(tmp_path: Path) -> None:
+    ours, theirs = (make_certificates(tmp_path / name, None, ["a"]) for name in ("ours", "theirs"))
+    for name, server in (("a", False), (COORDINATOR, True)):
+        stranger = Certificates(theirs[name].authority, ours[name].certificate, ours[name].key)
+        with pytest.raises(IdentityError, match=r"does not pass with the authority .* name the authority that has"):
+            stranger.check(server=server)
+        with pytest.raises(IdentityError, match="purpose"):
+            ours[name].check(server=not server)
+    certificate, key = Authority.load(tmp_path / "ours").site("a", days=-1)
+    ours["a"].certificate.write_bytes(certificate)
+    ours["a"].key.write_bytes(key)
+    with pytest.raises(IdentityError, match="expired"):
+        ours["a"].check(server=False)
+
+
+def test_other_hosts_than_those_of_a_certificate_that_stays_are_refused(tmp_path: Path) -> None:
+    make_certificates(tmp_path, ["here.example", "10.0.0.1"], ["a"])
+    before = (tmp_path / "coordinator.pem").read_bytes()
+    with pytest.raises(ParameterError, match=r"not for there.example.*: name its own hosts, or remove it and .*\.key"):
+        make_certificates(tmp_path, ["here.example", "there.example"], ["b"])
+    assert not (tmp_path / "b.pem").exists()
+    for hosts in (None, ["10.0.0.1"]):
+        make_certificates(tmp_path, hosts, ["b"])
+    assert (tmp_path / "coordinator.pem").read_bytes() == before
+    (tmp_path / "coordinator.pem").write_text("rubbish")
+    with pytest.raises(ParameterError, match="no certificate of a coordinator"):
+        make_certificates(tmp_path, None, ["b"])
 
 
 @pytest.mark.parametrize("name", ["", COORDINATOR, "a/b", "../a", "a b", "ü", "-a", "a" * 64, "a\n"])

@@ -62,12 +62,15 @@ def claims(
 def certificates(
     folder: Annotated[Path, typer.Argument(help="Where they go.")],
     sites: Annotated[list[str], typer.Option("--site", help="A site's name; repeat it.")],
-    hosts: Annotated[list[str] | None, typer.Option("--host", help="A name or address of the coordinator.")] = None,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option("--host", help="A name or address of the coordinator; repeat it. This machine alone if left out."),
+    ] = None,
     days: Annotated[int, typer.Option(help="How long they are good.")] = 365,
 ) -> None:
     """Make an authority and certificates for the coordinator and the sites; those that are there stay."""
     from catchment.net.certificates import make_certificates
 
-    made = make_certificates(folder, hosts or ["localhost", "127.0.0.1"], sites, days=days)
+    made = make_certificates(folder, hosts, sites, days=days)
     for name, files in made.items():
         print(f"{name}: {files.certificate}, {files.key}")

@@ -97,6 +97,7 @@ def _value(table: Table, number: int, kind: type[Watch]) -> Watch:
         values["key"] = table.key("key", cure='write key = "/index.html", or key = 7 where keys are integers')
     if kind is RangeSum:
         values["keys"] = table.keys("keys", cure='write keys = ["/a", "/b"], or keys = [7, 8] where keys are integers')
+        values["factors"] = table.wholes("factors", cure="write an integer for each key, such as factors = [1, -1]")
     table.finish()
     return table.places.checked(table.path, lambda: kind(**values))
 

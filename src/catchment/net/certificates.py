@@ -31,21 +31,26 @@ _SLACK = datetime.timedelta(minutes=5)
 """Clocks differ: a certificate is good from a little before it was made."""
 
 
-def make_certificates(folder: Path, hosts: list[str], sites: list[str], *, days: int = 365) -> dict[str, Certificates]:
+def make_certificates(
+    folder: Path, hosts: list[str] | None, sites: list[str], *, days: int = 365
+) -> dict[str, Certificates]:
     """Write an authority, or use the one that is there, and a certificate for the coordinator and for each site.
 
     - `folder`: gets `authority.pem`, `authority.key`, `coordinator.pem`, `coordinator.key`, `<site>.pem`, `<site>.key`.
       Keep `authority.key` away from the sites: whoever has it can be any of them.
-    - `hosts`: DNS names and addresses under which sites reach the coordinator.
+    - `hosts`: DNS names and addresses under which sites reach the coordinator; None is this machine alone, or whatever
+      a certificate of the coordinator that is there already has.
     - `days`: how long they are good.
 
-    Files that are there already are not touched, so that a site can be added later.
+    Files that are there already are not touched, so that a site can be added later; other hosts than those in a
+    certificate of the coordinator are refused.
     """
     if not 1 <= days <= 36_500:
         raise ParameterError(f"days={days}", "give 1 to 36500 days")
-    for check, names in ((check_site_name, sites), (_host, hosts)):
+    for check, names in ((check_site_name, sites), (_host, hosts or [])):
         for name in names:
             check(name)  # before anything is written
+    _check_hosts(folder / f"{COORDINATOR}.pem", hosts or [])
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / "authority.key").exists():
         authority = Authority.load(folder)
@@ -57,7 +62,10 @@ def make_certificates(folder: Path, hosts: list[str], sites: list[str], *, days:
         made[name] = Certificates(folder / "authority.pem", folder / f"{name}.pem", folder / f"{name}.key")
         if made[name].certificate.exists():
             continue
-        pair = authority.coordinator(hosts, days=days) if name == COORDINATOR else authority.site(name, days=days)
+        if name == COORDINATOR:
+            pair = authority.coordinator(["localhost", "127.0.0.1"] if hosts is None else hosts, days=days)
+        else:
+            pair = authority.site(name, days=days)
         _write(made[name].certificate, pair[0])
         _write(made[name].key, pair[1], secret=True)
     return made
@@ -133,6 +141,24 @@ def _now() -> datetime.datetime:
 
 def _name(common: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def _check_hosts(file: Path, hosts: list[str]) -> None:
+    """Refuse hosts that a certificate which is there, and stays, does not have."""
+    if not file.exists():
+        return
+    try:
+        names = x509.load_pem_x509_certificate(file.read_bytes()).extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        )
+    except (ValueError, x509.ExtensionNotFound) as problem:
+        raise ParameterError(f"{file} is no certificate of a coordinator ({problem})", "remove it") from None
+    lacking = [host for host in hosts if _host(host) not in names.value]
+    if lacking:
+        raise ParameterError(
+            f"{file} is there already, and is not for {', '.join(lacking)}",
+            f"name its own hosts, or remove it and {file.with_suffix('.key')}, to have one made for these",
+        )
 
 
 def _host(host: str) -> x509.GeneralName:

@@ -121,6 +121,8 @@ class Client:
             self.counts["lost" if held else "unreachable"] += 1
             failures = 0 if held and time.monotonic() - since >= self._backoff.steady else failures + 1
             delay = self._backoff.delay(failures - 1 if failures else 0)
+            if not held and "Socket closed" in why:  # all that TLS lets the other end say
+                why += " (if the coordinator refuses this site, its log says why)"
             _LOG.warning("%s to %s: %s; next attempt in %.1f s", self.name, self._coordinator, why, delay)
             await asyncio.sleep(delay)
 

@@ -178,4 +178,4 @@ def _said(problem: Exception) -> str:
         return f"its certificate is not accepted ({problem.verify_message})"
     if isinstance(problem, ssl.SSLError):
         return f"the TLS handshake failed ({(problem.reason or str(problem)).lower().replace('_', ' ')})"
-    return f"it left during the TLS handshake ({problem or type(problem).__name__})"
+    return f"it left during the TLS handshake ({str(problem) or type(problem).__name__})"

@@ -49,6 +49,7 @@ class Driver:
     - `source`: of a site, already started; its batches reach the machine as `as_event(batch)`.
     - `done`: asked after each round of events, and every `look` seconds if nothing happens; the driver stops when it
       is true.
+    - `started`: called when the network is up.
     - `grace`: seconds that waiting frames have to leave at the end.
 
     `counts` has `frames`, `malformed`, `ticks`, `batches`, `events`, `persists` and `rounds` (of the disk).
@@ -63,6 +64,7 @@ class Driver:
         source: Source | None = None,
         as_event: Callable[[Batch], Any] = lambda batch: batch,
         done: Callable[[], bool] = lambda: False,
+        started: Callable[[], None] = lambda: None,
         clock: Callable[[], int] = milliseconds,
         grace: float = 5.0,
         look: float | None = None,
@@ -70,7 +72,8 @@ class Driver:
         self.counts: Counter[str] = Counter()
         self.source_ended = False
         self._machine, self._link, self._disk, self._source = machine, link, disk, source
-        self._as_event, self._done, self._clock, self._grace, self._look = as_event, done, clock, grace, look
+        self._as_event, self._done, self._started = as_event, done, started
+        self._clock, self._grace, self._look = clock, grace, look
         self._wake = asyncio.Event()
         self._stopping = False
         self._batch: Batch | None = None
@@ -90,6 +93,7 @@ class Driver:
         """Run; raise what made it fail."""
         self._link.inbox.wake = self._wake.set
         await self._link.start()
+        self._started()
         work: list[asyncio.Future[None]] = [asyncio.ensure_future(self._make_durable())]
         if self._source is not None:
             work.append(asyncio.ensure_future(self._feed(self._source)))
@@ -243,3 +247,4 @@ class Driver:
             await asyncio.get_running_loop().run_in_executor(None, threads.shutdown)
         if self._source is not None:
             self._source.close()
+            self._source.bad.sum_up()

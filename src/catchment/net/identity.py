@@ -11,6 +11,7 @@ call's metadata. Any process of the machine can then say any name; nothing but t
 
 from __future__ import annotations
 
+import contextlib
 import re
 import ssl
 from dataclasses import dataclass
@@ -89,12 +90,30 @@ class Certificates:
     certificate: Path
     key: Path
 
-    def check(self) -> None:
-        """Refuse files that are missing or do not fit together, before anything is started."""
+    def check(self, *, server: bool) -> None:
+        """Refuse files that are missing or do not fit together, before anything is started.
+
+        The other end would refuse them too, but to a site it says no more than that the connection is closed. So a
+        handshake is made here, in memory: `server` says as which of the two ends the certificate must pass.
+        """
         for file in (self.authority, self.certificate, self.key):
             if not file.is_file():
                 raise NameNotFoundError(f"no file {file}", "make one with `catchment certificates`, or name another")
-        self.server_context()
+        there, here = self.server_context(), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        here.check_hostname = False  # under which name sites dial it, only they know
+        if server:
+            here.load_verify_locations(self.authority)
+            there.verify_mode = ssl.CERT_NONE
+        else:
+            here.verify_mode = ssl.CERT_NONE
+            here.load_cert_chain(self.certificate, self.key)
+        try:
+            _shake_hands(there, here)
+        except ssl.SSLCertVerificationError as problem:
+            raise IdentityError(
+                f"{self.certificate} does not pass with the authority {self.authority} ({problem.verify_message})",
+                "name the authority that has signed it, or let `catchment certificates` make another",
+            ) from None
 
     def read(self) -> tuple[bytes, bytes, bytes]:
         """Authority, key and certificate, in the order in which gRPC takes them."""
@@ -118,3 +137,14 @@ class Certificates:
         context.verify_mode = ssl.CERT_REQUIRED
         context.set_alpn_protocols(["h2"])  # gRPC is HTTP/2, and its clients insist on being told so
         return context
+
+
+def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
+    """A TLS handshake between two ends in memory; raise what either has to say against it."""
+    out, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    waiting = [client.wrap_bio(back, out), server.wrap_bio(out, back, server_side=True)]
+    while waiting:
+        for end in list(waiting):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+                waiting.remove(end)

@@ -23,7 +23,6 @@ __all__ = ["SiteMachine", "coordinator_driver", "run_coordinator", "run_site", "
 _LOG = logging.getLogger(__name__)
 
 Blobs = dict[str, bytes]
-Started = Callable[[Driver], None]
 
 
 class SiteMachine(Machine, Protocol):
@@ -40,7 +39,6 @@ def run_site(
     *,
     as_event: Callable[[Batch], Any] = lambda batch: batch,
     done: Callable[[SiteMachine, Driver], bool] = lambda *_: False,
-    started: Started = lambda _: None,
 ) -> int:
     """Run a site until it is told to stop (SIGINT, SIGTERM), `done` is true or something fails.
 
@@ -54,7 +52,7 @@ def run_site(
 
     async def run() -> None:
         with Disk(settings.state) as disk:
-            await _run(site_driver(settings, disk, machine_factory, source, as_event=as_event, done=done), started)
+            await _run(site_driver(settings, disk, machine_factory, source, as_event=as_event, done=done))
 
     return _exit_code(run)
 
@@ -65,13 +63,17 @@ def run_coordinator(
     *,
     done: Callable[[Machine, Driver], bool] = lambda *_: False,
     look: float | None = None,
-    started: Started = lambda _: None,
+    started: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run a coordinator; `done` is asked every `look` seconds as well, and otherwise it is as `run_site`."""
+    """Run a coordinator; otherwise as `run_site`.
+
+    - `look`: `done` is asked after so many seconds as well.
+    - `started`: called when it listens.
+    """
 
     async def run() -> None:
         with Disk(settings.state) as disk:
-            await _run(coordinator_driver(settings, disk, machine_factory, done=done, look=look), started)
+            await _run(coordinator_driver(settings, disk, machine_factory, done=done, look=look, started=started))
 
     return _exit_code(run)
 
@@ -107,20 +109,22 @@ def coordinator_driver(
     *,
     done: Callable[[Machine, Driver], bool] = lambda *_: False,
     look: float | None = None,
+    started: Callable[[], None] = lambda: None,
 ) -> Driver:
     """The driver of a coordinator, for an event loop that is there already."""
     machine = machine_factory(disk.read())
     link = Server(settings.listen, settings.sites, settings.certificates, limits=settings.limits)
-    driver = Driver(machine, link, disk, grace=settings.grace, done=lambda: done(machine, driver), look=look)
+    driver = Driver(
+        machine, link, disk, grace=settings.grace, done=lambda: done(machine, driver), look=look, started=started
+    )
     return driver
 
 
-async def _run(driver: Driver, started: Started) -> None:
+async def _run(driver: Driver) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(ValueError, NotImplementedError, RuntimeError):  # not in the main thread
             loop.add_signal_handler(number, driver.stop)
-    started(driver)
     await driver.run()
 
 

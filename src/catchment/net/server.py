@@ -66,9 +66,10 @@ class Server:
         inner = Address("127.0.0.1", 0) if self._doorman else self._listen
         try:
             self.port = self._server.add_insecure_port(str(inner))
-        except RuntimeError as problem:
+        except RuntimeError:  # gRPC does not say why
             raise UnreachableError(
-                f"cannot listen on {inner} ({problem})", "choose another address, or stop who has it"
+                f"cannot listen on {inner}: another process does, or it is no address of this machine",
+                "choose another address, or stop who has it",
             ) from None
         await self._server.start()
         if self._doorman:

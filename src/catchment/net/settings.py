@@ -168,7 +168,7 @@ def read_coordinator(file: Path, *, also: tuple[str, ...] = ()) -> CoordinatorSe
     certificates = _certificates(whole, table, listen, "listen", file.parent)
     table.finish()
     if certificates is not None:
-        whole.places.checked(("tls",), certificates.check)
+        whole.places.checked(("tls",), lambda: certificates.check(server=True))
     limits, grace = _queue(whole.table("queue"))
     more = {other: whole.tables(other) for other in also}
     return CoordinatorSettings(listen, sites, state, lease, certificates, limits, grace, more)
@@ -197,7 +197,7 @@ def _certificates(whole: Table, table: Table, address: Address, key: str, folder
 
 def _check_certificate(tls: Table, certificates: Certificates, name: str) -> None:
     def check() -> None:
-        certificates.check()
+        certificates.check(server=False)
         named = name_in_pem(certificates.certificate)
         if named != name:
             raise IdentityError(

@@ -132,6 +132,13 @@ class Table:
             raise self.error(name, f"{name} = {value}", cure)
         return value
 
+    def wholes(self, name: str, *, cure: str) -> tuple[int, ...]:
+        """A list of integers, none unless given."""
+        values = self._typed(name, list, [], cure)
+        if not all(type(value) is int for value in values):
+            raise self.error(name, f"{name} = {_written(values)}", cure)
+        return tuple(values)
+
     def number(self, name: str, default: Any, *, low: float, high: float) -> Any:
         """A number between the two, both left out."""
         cure = f"give a number above {low:g} and below {high:g}"

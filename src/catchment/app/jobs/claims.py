@@ -63,7 +63,7 @@ class Teller:
             return
         for name, claim in now.items():
             if claim != self._told.get(name):
-                print(claim_line(name, claim), flush=True)
+                print(f"{time.strftime('%H:%M:%S')} {claim_line(name, claim)}", flush=True)
         self._told = now
         beside = self._file.with_suffix(".new")
         beside.write_text(json.dumps(now, indent=2, allow_nan=False))
@@ -91,7 +91,7 @@ def claim_line(name: str, claim: dict[str, Any] | None) -> str:
         return f"{name}: nothing yet"
     events = sum(position for position, _ in claim["cut"].values())
     missing = f", missing {', '.join(claim['missing'])}" if claim["missing"] else ""
-    about = f"of {events:,} events at {len(claim['cut'])} sites{missing}"
+    about = f"of {_counted(events, 'event')} at {_counted(len(claim['cut']), 'site')}{missing}"
     if "items" in claim:
         return f"{name}: {_item_words(claim)}, {about}"
     low, high = (_number(claim[end], endless) for end, endless in (("low", "-∞"), ("high", "∞")))
@@ -120,7 +120,11 @@ def _item_words(claim: dict[str, Any]) -> str:
     ]
     more = ["..."] if len(items) > _ITEMS_SHOWN else []
     listed = f": {', '.join(first + more)}" if items else ""
-    return f"{count:,} {'item' if count == 1 else 'items'} from {claim['threshold']:,.6g} on{listed}"
+    return f"{_counted(count, 'item')} from {claim['threshold']:,.6g} on{listed}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _printable(key: int | str) -> str:

@@ -53,10 +53,12 @@ def start_coordinator(file: Path, *, every: float, heartbeat: float) -> int:
         refusals.look(machine)
         return False
 
+    def greet() -> None:
+        print(f"listening on {settings.listen} for {', '.join(settings.sites)}", flush=True)
+
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a key that the terminal cannot show must not end it all
-    print(f"listening on {settings.listen} for {', '.join(settings.sites)}", flush=True)
-    code = run_coordinator(settings, build, done=look, look=every)
+    code = run_coordinator(settings, build, done=look, look=every, started=greet)
     if code == 0:
         teller.tell(told[0])  # what was heard last
     return code

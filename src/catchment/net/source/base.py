@@ -86,9 +86,18 @@ class BadLines:
 
     def add(self, reason: str, numbers: I64, text_of: Callable[[int], bytes]) -> None:
         """Count lines; `text_of` gives the content of the n-th of them."""
+        if not numbers.size:
+            return
         self.count += numbers.size
         self.reasons[reason] += numbers.size
         for place in range(min(numbers.size, self._keep - len(self.first))):
             line = BadLine(int(numbers[place]), reason, text_of(place)[:_SHOWN].decode(errors="replace"))
             self.first.append(line)
             _LOG.warning("line %d is no event (%s): %s", line.number, line.reason, line.text)
+
+    def sum_up(self) -> None:
+        """Log how many there were in this life, if more than were logged one by one."""
+        found = self.reasons.total()
+        if found > len(self.first):
+            listed = "; ".join(f"{reason}: {count:,}" for reason, count in self.reasons.most_common())
+            _LOG.warning("%d lines were no events (%s)", found, listed)
