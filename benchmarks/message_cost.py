@@ -9,8 +9,8 @@ import numpy as np
 
 from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.machine import Action
+from catchment.monitor.quantities import SelfJoin
 from catchment.monitor.site import Arrived, Site
-from catchment.monitor.watch import SelfJoin
 from catchment.testing.lockstep import Lockstep
 
 __all__ = ["seconds_a_report"]

@@ -18,8 +18,8 @@ from benchmarks.message_cost import seconds_a_report
 from benchmarks.monitored_file import events_a_second
 from catchment.app.report import Progress, Report
 from catchment.monitor.coordinator import Coordinator
+from catchment.monitor.quantities import SelfJoin
 from catchment.monitor.site import Arrived, Site
-from catchment.monitor.watch import SelfJoin
 from catchment.sketch.fast_ams import FastAMS
 from catchment.testing.lockstep import Lockstep
 from catchment.testing.watched import Watched, self_joins, watched, window_self_joins

@@ -16,7 +16,7 @@ import altair as alt
 import numpy as np
 
 from catchment.app.report import Progress, Report
-from catchment.monitor.watch import SelfJoin
+from catchment.monitor.quantities import SelfJoin
 from catchment.testing.watched import Watched, watched, window_self_joins
 from experiments.monitor_streams import FLOW, WEB, draw
 

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.app.report import Progress, Report
+from catchment.monitor.quantities import InnerProduct, SelfJoin
 from catchment.monitor.vectors import Drift
-from catchment.monitor.watch import InnerProduct, SelfJoin, Watch
+from catchment.monitor.watch import Watch
 from catchment.sketch.keys import hash_keys
 from catchment.testing.watched import STEP, inner_products, self_joins, watched
 from experiments.monitor_streams import WEB, Drawn, draw

@@ -14,8 +14,9 @@ import pytest
 from catchment.errors import InputError
 from catchment.monitor import Arrived, Coordinator, Items, Site, Total
 from catchment.monitor.machine import COORDINATOR, Persist, Received, Send, Tick
+from catchment.monitor.quantities import Distinct, Frequency, RangeSum, SelfJoin
 from catchment.monitor.vectors import WEIGHT_LIMIT
-from catchment.monitor.watch import Distinct, Frequency, RangeSum, SelfJoin, Watch
+from catchment.monitor.watch import Watch
 from catchment.sketch.keys import KeyBatch
 
 SMALL: dict[str, Any] = {"theta": 0.6, "epsilon": 0.4, "delta": 0.4}

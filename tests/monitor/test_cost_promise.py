@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from catchment.monitor import Arrived, Coordinator, Items, Site, Total
-from catchment.monitor.watch import SelfJoin, Watch
+from catchment.monitor.quantities import SelfJoin
+from catchment.monitor.watch import Watch
 from catchment.testing.lockstep import Lockstep
 
 

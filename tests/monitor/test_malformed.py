@@ -21,7 +21,8 @@ from catchment.monitor import Arrived, Coordinator, Items, Site, Total
 from catchment.monitor.items.messages import ItemsOrder
 from catchment.monitor.machine import COORDINATOR, Received, Send, Tick
 from catchment.monitor.messages import Order
-from catchment.monitor.watch import Distinct, InnerProduct, RangeSum, SelfJoin, Watch
+from catchment.monitor.quantities import Distinct, InnerProduct, RangeSum, SelfJoin
+from catchment.monitor.watch import Watch
 from catchment.monitor.wire import BYTES, DOUBLE, DOUBLES, SINT, UINT, Message, read_frame, write_frame
 
 MESSAGES = 27_000

@@ -18,9 +18,9 @@ from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.items.watch import Items
 from catchment.monitor.machine import COORDINATOR, NEVER, Received, Send, Tick
 from catchment.monitor.messages import Report
+from catchment.monitor.quantities import SelfJoin, Total
 from catchment.monitor.query import Query
 from catchment.monitor.site import Arrived, Leave, Site
-from catchment.monitor.watch import SelfJoin, Total
 from catchment.monitor.wire import read_frame, write_frame
 from catchment.testing.items_world import build_items_world
 from catchment.testing.lockstep import Lockstep

@@ -13,8 +13,9 @@ from catchment.errors import InputError, NameNotFoundError, ParameterError
 from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.machine import Persist, Received
 from catchment.monitor.messages import Order, Report
+from catchment.monitor.quantities import Frequency, InnerProduct, RangeSum, SelfJoin, Total
 from catchment.monitor.site import Arrived, Leave, Site
-from catchment.monitor.watch import Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
+from catchment.monitor.watch import Watch
 from catchment.monitor.wire import write_frame
 from tests.monitor.lockstep_world import Watched
 

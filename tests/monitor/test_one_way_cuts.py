@@ -13,7 +13,8 @@ from catchment.errors import SimulationError
 from catchment.monitor import Arrived, Coordinator, Items, Site, Total
 from catchment.monitor.items.query import ItemsQuery
 from catchment.monitor.machine import COORDINATOR
-from catchment.monitor.watch import SelfJoin, Watch
+from catchment.monitor.quantities import SelfJoin
+from catchment.monitor.watch import Watch
 from catchment.testing.faults import Faults
 from catchment.testing.host import Node
 from catchment.testing.items_world import ItemsWorld

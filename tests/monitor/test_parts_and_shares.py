@@ -14,13 +14,13 @@ from catchment.monitor.machine import Received, Send, Tick
 from catchment.monitor.messages import WANT_FLUSH, Order, Report
 from catchment.monitor.packing import unpack_updates
 from catchment.monitor.peer import Ledger, Peer
+from catchment.monitor.quantities import Distinct, SelfJoin, Total
 from catchment.monitor.query import Query
 from catchment.monitor.rules import countdown
 from catchment.monitor.rules.countdown import CountdownSteersman
 from catchment.monitor.rules.push import PushGuard
 from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.vectors import Drift, SignedVector
-from catchment.monitor.watch import Distinct, SelfJoin, Total
 from catchment.monitor.wire import read_frame, write_frame
 from catchment.sketch.keys import hash_keys
 from catchment.testing.monitor_world import build_monitor_world

@@ -22,11 +22,11 @@ from catchment.monitor.presence import (
     keys_of,
     width_for,
 )
+from catchment.monitor.quantities import Distinct
 from catchment.monitor.safe import Presence, read_zone
 from catchment.monitor.shift import Shift
 from catchment.monitor.site import Arrived
 from catchment.monitor.vectors import Drift, read_change
-from catchment.monitor.watch import Distinct
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import hash_keys
 from catchment.testing import failures_allowed

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from catchment.errors import ParameterError
+from catchment.monitor.quantities import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total
 from catchment.monitor.rules.registry import NAMES
-from catchment.monitor.watch import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
+from catchment.monitor.watch import Watch
 
 SKETCH: dict[str, Any] = {"theta": 0.6, "epsilon": 0.4, "delta": 0.4}
 QUANTITIES: dict[str, tuple[type[Watch], dict[str, Any], set[str]]] = {

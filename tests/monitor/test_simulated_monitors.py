@@ -7,11 +7,12 @@ from functools import partial
 import pytest
 
 from catchment.errors import SimulationError
+from catchment.monitor.quantities import InnerProduct, RangeSum, SelfJoin, Total
 from catchment.monitor.query import Query
 from catchment.monitor.rules.balance import BalanceGuard
 from catchment.monitor.rules.countdown import CountdownGuard
 from catchment.monitor.rules.push import PushGuard
-from catchment.monitor.watch import InnerProduct, RangeSum, SelfJoin, Total, Watch
+from catchment.monitor.watch import Watch
 from catchment.testing.monitor_world import build_monitor_world
 from catchment.testing.simulation import replay, simulate
 

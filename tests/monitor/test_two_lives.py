@@ -8,8 +8,9 @@ import pytest
 from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.items import Items
 from catchment.monitor.machine import Received, Send, Tick
+from catchment.monitor.quantities import SelfJoin, Total
 from catchment.monitor.site import Arrived, Site
-from catchment.monitor.watch import SelfJoin, Total, Watch
+from catchment.monitor.watch import Watch
 from catchment.testing.lockstep import Lockstep
 
 HEARTBEAT = 5_000

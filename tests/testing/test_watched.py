@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from catchment.monitor.coordinator import Coordinator
+from catchment.monitor.quantities import InnerProduct, SelfJoin
 from catchment.monitor.site import Arrived, Site
-from catchment.monitor.watch import InnerProduct, SelfJoin
 from catchment.testing.exact import Exact, ExactWindow
 from catchment.testing.lockstep import Lockstep
 from catchment.testing.watched import inner_products, self_joins, watched, window_self_joins

@@ -15,8 +15,9 @@ from typing import Any
 
 from catchment.monitor.items import Items
 from catchment.monitor.items.watch import RULES
+from catchment.monitor.quantities import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total
 from catchment.monitor.rules.registry import NAMES
-from catchment.monitor.watch import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
+from catchment.monitor.watch import Watch
 from catchment.net.settings import SourceSettings
 from catchment.net.source.decoders import INTEGER
 from catchment.window.settings_tables import Table

@@ -6,8 +6,9 @@ from catchment.monitor import heavy_hitters, messages, top_k
 from catchment.monitor.claim import Claim
 from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.items import ItemCount, Items, ItemsClaim
+from catchment.monitor.quantities import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total
 from catchment.monitor.site import Arrived, Leave, Site
-from catchment.monitor.watch import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
+from catchment.monitor.watch import Watch
 
 __all__ = [
     "Arrived",

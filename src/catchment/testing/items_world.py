@@ -19,9 +19,10 @@ from catchment.monitor.claim import Claim
 from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.items import Items, ItemsClaim
 from catchment.monitor.machine import COORDINATOR
+from catchment.monitor.quantities import Total
 from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.states import HOLDING
-from catchment.monitor.watch import Total, Watch
+from catchment.monitor.watch import Watch
 from catchment.testing.faults import Faults
 from catchment.testing.freshness import Freshness
 from catchment.testing.host import Node

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from catchment.monitor.claim import Claim
 from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.machine import COORDINATOR
+from catchment.monitor.quantities import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total
 from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.states import HOLDING
-from catchment.monitor.watch import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total, Watch
+from catchment.monitor.watch import Watch
 from catchment.testing.faults import Faults
 from catchment.testing.host import Node
 from catchment.testing.network import Network

@@ -16,8 +16,9 @@ from catchment.app.watch_tables import read_watches
 from catchment.errors import IdentityError, ParameterError
 from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.items import Items
+from catchment.monitor.quantities import InnerProduct
 from catchment.monitor.site import Arrived, Leave, Site
-from catchment.monitor.watch import InnerProduct, Watch
+from catchment.monitor.watch import Watch
 from catchment.net.driver import Driver
 from catchment.net.run import run_coordinator, run_site
 from catchment.net.settings import read_coordinator, read_site
