@@ -124,6 +124,8 @@ def test_keys_are_what_the_source_counts() -> None:
     assert _read_at(numbers, quantity="range_sum", keys=[7, 8]) == RangeSum(keys=(7, 8))
     weighed = _read_at(numbers, quantity="range_sum", keys=[7, 8], factors=[2, -1])
     assert weighed == RangeSum(keys=(7, 8), factors=(2, -1))
+    ones = _read_at(numbers, quantity="range_sum", keys=[7, 8], factors=[1, 1])
+    assert ones.fingerprint == RangeSum(keys=(7, 8)).fingerprint
     web = SourceSettings("wc98", Fields("object"))
     for source, key in ((texts, 7), (numbers, "7"), (web, "7")):
         with pytest.raises(SettingsError, match="quotation marks"):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from catchment.monitor.coordinator import Coordinator
-from catchment.monitor.items import Items
+from catchment.monitor.items import Items, ItemsClaim
 from catchment.monitor.machine import Received, Send, Tick
 from catchment.monitor.quantities import SelfJoin, Total
-from catchment.monitor.site import Arrived, Site
+from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.watch import Watch
 from catchment.testing.lockstep import Lockstep
 
@@ -38,6 +38,20 @@ def test_the_earlier_learns_of_the_later_while_it_is_on_the_line(watch: Watch | 
     first_line.pass_time(HEARTBEAT)
     assert first.superseded
     assert not second.superseded
+
+
+@pytest.mark.parametrize("watch", WATCHES, ids=lambda watch: type(watch).__name__)
+def test_a_site_that_had_left_takes_part_again_without_being_missed(watch: Watch | Items) -> None:
+    coordinator = Coordinator((watch,), ("a",))
+    world, _ = _settled(watch, 100, coordinator)
+    world.give("a", Leave())
+    world.pass_time(3_600_000)
+    again = Site("a", (watch,), life=200, heartbeat=HEARTBEAT)
+    (word,) = [action for action in again.handle(Arrived(np.arange(20)), world.now) if isinstance(action, Send)]
+    coordinator.handle(Received("a", word.frame), world.now)
+    claim = coordinator.items(1) if isinstance(watch, Items) else coordinator.claim(1)
+    assert claim is not None
+    assert (claim.missing if isinstance(claim, ItemsClaim) else claim.answer.missing) == ()
 
 
 @pytest.mark.parametrize("watch", WATCHES, ids=lambda watch: type(watch).__name__)

@@ -17,6 +17,9 @@ from typing import Any
 
 import pytest
 
+from catchment.app.jobs.monitor import SUPERSEDED
+from catchment.net.certificates import Authority, make_certificates
+
 WATCH = '[[watch]]\nname = "all"\nquantity = "total"\nrule = "centralise"\n'
 WITHIN = 120.0
 """Seconds; nearly all of them are for a machine that compiles kernels beside other tests."""
@@ -30,15 +33,29 @@ class Office:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
-        self._write(
-            "coordinator",
-            f'[coordinator]\nlisten = "127.0.0.1:{self._port}"\nsites = ["a"]\nstate = "coordinator"\n'
-            f'development = true\nlease = "10 seconds"\n{WATCH}',
-        )
+        self.describe_coordinator("development = true")
         self.running: list[subprocess.Popen[bytes]] = []
 
     def _write(self, name: str, text: str) -> None:
         (self._folder / f"{name}.toml").write_text(text)
+
+    def describe_coordinator(self, trust: str, tables: str = "") -> None:
+        self._write(
+            "coordinator",
+            f'[coordinator]\nlisten = "127.0.0.1:{self._port}"\nsites = ["a"]\nstate = "coordinator"\n{trust}\n'
+            f'lease = "10 seconds"\n{tables}{WATCH}',
+        )
+
+    def certify(self, *, days: int = 1) -> None:
+        """Let the coordinator use TLS."""
+        keys = self._folder / "keys"
+        make_certificates(keys, None, ["a"])
+        certificate, key = Authority.load(keys).coordinator(["127.0.0.1"], days=days)
+        (keys / "coordinator.pem").write_bytes(certificate)
+        (keys / "coordinator.key").write_bytes(key)
+        names = {"authority": "authority.pem", "certificate": "coordinator.pem", "key": "coordinator.key"}
+        lines = "".join(f'{name} = "keys/{file}"\n' for name, file in names.items())
+        self.describe_coordinator("", f"[tls]\n{lines}")
 
     def describe(self, name: str, source: str, watch: str = WATCH) -> None:
         """A site `a` in a file of this name, with a state of its own."""
@@ -81,7 +98,7 @@ class Office:
 
     def claim(self) -> dict[str, Any]:
         found = json.loads(self.claims_file.read_text())["all"] if self.claims_file.exists() else None
-        return found or {"value": None, "cut": {}, "left": []}
+        return found or {"value": None, "cut": {}, "left": [], "missing": []}
 
     def wait_until(self, true: Callable[[], bool]) -> None:
         end = time.monotonic() + WITHIN
@@ -147,22 +164,68 @@ def test_of_two_processes_under_one_name_the_first_ends_and_says_why(office: Off
     office.start("coordinator", "coordinator")
     first = office.start("site", "a")
     office.wait_until(lambda: office.claim()["value"] == 10)
-    time.sleep(1.1)  # a life is a second
-    office.start("site", "other")
-    assert first.wait(WITHIN) == 1
+    second = office.start("site", "other")
+    assert first.wait(WITHIN) == SUPERSEDED
     assert "another process speaks as site 'a'" in office.log("a")
     assert "give each site its own name" in office.log("a")
     assert "Traceback" not in office.log("a")
+    office.wait_until(lambda: office.claim()["value"] == 10 and not office.claim()["missing"])
+    assert second.poll() is None
 
 
-def test_a_port_that_another_process_has_is_named_and_nobody_is_said_to_listen(office: Office) -> None:
+def test_of_two_processes_that_begin_together_under_one_name_one_stays(office: Office) -> None:
+    office.rows("a.csv", 10)
+    office.rows("other.csv", 30)
+    for name in ("a", "other"):
+        office.describe(name, f'format = "csv"\npath = "{name}.csv"\nkey = "url"\nfollow = true')
+    office.start("coordinator", "coordinator")
+    both = {name: office.start("site", name) for name in ("a", "other")}
+    office.wait_until(lambda: any(process.poll() is not None for process in both.values()))
+    (ended,) = [name for name, process in both.items() if process.poll() is not None]
+    assert both[ended].returncode == SUPERSEDED, office.log(ended)
+    truth = {"a": 30, "other": 10}[ended]  # that of the one who stays
+    office.wait_until(lambda: office.claim()["value"] == truth and office.claim()["cut"]["a"][0] == truth)
+
+
+def test_what_came_by_standard_input_is_kept_by_a_process_that_another_ends(office: Office) -> None:
+    for name in ("a", "other"):
+        office.describe(name, 'format = "csv"\nstdin = true\nkey = "url"\ncolumns = ["url"]')
+    office.start("coordinator", "coordinator")
+    first = office.start("site", "a")
+    assert first.stdin is not None
+    first.stdin.write(b"/x\n" * 3000)
+    first.stdin.flush()
+    office.wait_until(lambda: office.claim()["value"] == 3000)
+    second = office.start("site", "other")
+    assert first.wait(WITHIN) == SUPERSEDED
+    office.stop(second)
+    office.start("site", "a")
+    office.wait_until(lambda: office.claim()["value"] == 3000 and not office.claim()["missing"])
+
+
+@pytest.mark.parametrize(("tls", "cause"), [(False, "another process does"), (True, "Address already in use")])
+def test_a_port_that_another_process_has_is_named_and_nobody_is_said_to_listen(
+    office: Office, tls: bool, cause: str
+) -> None:
+    if tls:
+        office.certify()
     with office.take_the_port():
         assert office.start("coordinator", "coordinator").wait(WITHIN) == 1
-    assert "another process does" in office.log("coordinator")
+    assert cause in office.log("coordinator")
     assert "listening" not in office.log("coordinator")
     assert "Traceback" not in office.log("coordinator")
     office.start("coordinator", "coordinator")
     office.wait_until(lambda: "listening on 127.0.0.1" in office.log("coordinator"))
+
+
+def test_claims_can_be_read_when_the_certificate_has_expired(office: Office) -> None:
+    office.certify(days=-1)
+    assert office.start("coordinator", "coordinator").wait(WITHIN) == 2
+    assert "certificate has expired" in office.log("coordinator")
+    office.claims_file.parent.mkdir()
+    office.claims_file.write_text('{"all": null}')
+    assert office.start("claims", "coordinator").wait(WITHIN) == 0
+    assert "all: nothing yet" in office.log("coordinator")
 
 
 def test_bad_lines_are_summed_up_at_the_end(office: Office) -> None:

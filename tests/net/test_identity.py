@@ -7,9 +7,15 @@ import logging
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtensionOID
 
 from catchment.errors import IdentityError, NameNotFoundError, ParameterError, UnreachableError
 from catchment.monitor.machine import COORDINATOR
@@ -217,29 +223,90 @@ def test_a_certificate_that_the_other_end_would_refuse_is_refused_at_the_start(t
     ours, theirs = (make_certificates(tmp_path / name, None, ["a"]) for name in ("ours", "theirs"))
     for name, server in (("a", False), (COORDINATOR, True)):
         stranger = Certificates(theirs[name].authority, ours[name].certificate, ours[name].key)
-        with pytest.raises(IdentityError, match=r"does not pass with the authority .* name the authority that has"):
+        with pytest.raises(IdentityError, match=r"does not pass with the authority .* name the authority that signed"):
             stranger.check(server=server)
         with pytest.raises(IdentityError, match="purpose"):
             ours[name].check(server=not server)
     certificate, key = Authority.load(tmp_path / "ours").site("a", days=-1)
     ours["a"].certificate.write_bytes(certificate)
     ours["a"].key.write_bytes(key)
-    with pytest.raises(IdentityError, match="expired"):
+    with pytest.raises(IdentityError, match=r"expired.*remove it and its key"):
         ours["a"].check(server=False)
+    for file in (ours["a"].certificate, ours["a"].key):
+        file.unlink()
+    make_certificates(tmp_path / "ours", None, ["a"])["a"].check(server=False)  # as the error says
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        (ec.generate_private_key(ec.SECP256R1()), ""),
+        (ec.generate_private_key(ec.SECP384R1()), ""),
+        (rsa.generate_private_key(65537, 2048), ""),
+        (ec.generate_private_key(ec.SECP521R1()), "does not take .secp521r1"),
+        (ed25519.Ed25519PrivateKey.generate(), "does not take .Ed25519"),
+        (ec.generate_private_key(ec.SECP256K1()), "no shared cipher"),
+    ],
+    ids=["P-256", "P-384", "RSA", "P-521", "Ed25519", "secp256k1"],
+)
+def test_keys_pass_at_the_start_if_grpc_takes_them(tmp_path: Path, key: Any, problem: str) -> None:
+    """Signed by another authority's tools, as in a company: by ours there are P-256 alone."""
+    made = make_certificates(tmp_path, None, ["a"])
+    there = _with_key(made, key)
+
+    async def play() -> bool:
+        server = Server(HERE, ["a"], there)
+        await server.start()
+        try:
+            return await check_health(Address("127.0.0.1", server.port), made["a"], deadline=5.0)
+        finally:
+            await server.stop(1.0)
+
+    if not problem:
+        there.check(server=True)
+        assert asyncio.run(play())
+        return
+    with pytest.raises(IdentityError, match=problem):
+        there.check(server=True)
+    with pytest.raises(UnreachableError):  # so it would have been
+        asyncio.run(play())
+
+
+def _with_key(made: dict[str, Certificates], key: Any) -> Certificates:
+    """The coordinator's certificate again, with another key."""
+    authority, files = signer(made["a"]), made[COORDINATOR]
+    old = x509.load_pem_x509_certificate(files.certificate.read_bytes())
+    builder = x509.CertificateBuilder(
+        old.issuer, old.subject, key.public_key(), x509.random_serial_number(), old.not_valid_before_utc,
+        old.not_valid_after_utc, [one for one in old.extensions if one.oid != ExtensionOID.SUBJECT_KEY_IDENTIFIER],
+    )  # fmt: skip
+    files.certificate.write_bytes(builder.sign(authority.key, hashes.SHA256()).public_bytes(Encoding.PEM))
+    files.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return files
 
 
 def test_other_hosts_than_those_of_a_certificate_that_stays_are_refused(tmp_path: Path) -> None:
-    make_certificates(tmp_path, ["here.example", "10.0.0.1"], ["a"])
+    make_certificates(tmp_path, ["Here.example", "10.0.0.1", "*.cloud.example"], ["a"])
     before = (tmp_path / "coordinator.pem").read_bytes()
     with pytest.raises(ParameterError, match=r"not for there.example.*: name its own hosts, or remove it and .*\.key"):
         make_certificates(tmp_path, ["here.example", "there.example"], ["b"])
     assert not (tmp_path / "b.pem").exists()
-    for hosts in (None, ["10.0.0.1"]):
+    for hosts in (None, ["10.0.0.1"], ["here.Example", "one.cloud.example"]):
         make_certificates(tmp_path, hosts, ["b"])
     assert (tmp_path / "coordinator.pem").read_bytes() == before
     (tmp_path / "coordinator.pem").write_text("rubbish")
     with pytest.raises(ParameterError, match="no certificate of a coordinator"):
         make_certificates(tmp_path, None, ["b"])
+
+
+def test_an_authority_whose_key_is_kept_elsewhere_is_not_replaced(tmp_path: Path) -> None:
+    make_certificates(tmp_path, None, ["a"])
+    before = (tmp_path / "authority.pem").read_bytes()
+    (tmp_path / "authority.key").rename(tmp_path / "safe")
+    with pytest.raises(NameNotFoundError, match=r"authority\.key, which signs: bring it back"):
+        make_certificates(tmp_path, None, ["a", "b"])
+    assert (tmp_path / "authority.pem").read_bytes() == before
+    assert not (tmp_path / "b.pem").exists()
 
 
 @pytest.mark.parametrize("name", ["", COORDINATOR, "a/b", "../a", "a b", "ü", "-a", "a" * 64, "a\n"])

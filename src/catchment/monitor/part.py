@@ -58,6 +58,12 @@ class Part(ABC, Generic[P]):
             return None
         return peer if (report.incarnation, report.seq) > (peer.incarnation, peer.seq) else None
 
+    @staticmethod
+    def _welcome_back(peer: P, report: Report | ItemsReport, now: int) -> None:
+        """A new life of a site that had left: it takes part again, and its lease begins now."""
+        if peer.left and not report.leaving:
+            peer.left, peer.seen = False, now
+
     @property
     def due(self) -> int:
         """When `act` has something to do."""

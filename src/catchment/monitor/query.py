@@ -87,7 +87,7 @@ class Query(Part[Peer]):
         peer.incarnation, peer.seq = report.incarnation, report.seq
         if reborn:
             peer.acked, peer.speak = 0, True  # the new life has heard nothing of what the old one acknowledged
-            peer.left = peer.left and bool(report.leaving)
+            self._welcome_back(peer, report, now)
         back = self._note_whether_it_hears(site, peer, report, now)
         pushes = self._rule is not None and self._rule.pushes
         kept = self._contributions.keep(site, report, change)

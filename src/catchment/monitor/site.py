@@ -72,7 +72,8 @@ class Site:
     blobs
         What an earlier life has made durable.
     life
-        A number that no earlier life had, for the case that the disk is older than the last life; the time will do.
+        A number that no earlier life had, nor another process under this name, for the case that the disk is older than
+        the last life; the time will do, if it is fine enough.
     heartbeat, resend
         Milliseconds after which a report is sent though nothing happened, and after which an urgent one is repeated;
         the time between repetitions doubles up to the heartbeat, until the coordinator is heard.

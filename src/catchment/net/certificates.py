@@ -52,8 +52,8 @@ def make_certificates(
             check(name)  # before anything is written
     _check_hosts(folder / f"{COORDINATOR}.pem", hosts or [])
     folder.mkdir(parents=True, exist_ok=True)
-    if (folder / "authority.key").exists():
-        authority = Authority.load(folder)
+    if (folder / "authority.pem").exists() or (folder / "authority.key").exists():
+        authority = Authority.load(folder)  # both, or an error: a new authority would make all certificates worthless
     else:
         authority = Authority.make(days=max(days, 3650))
         authority.save(folder)
@@ -96,7 +96,10 @@ class Authority:
             key = serialization.load_pem_private_key((folder / "authority.key").read_bytes(), password=None)
             certificate = x509.load_pem_x509_certificate((folder / "authority.pem").read_bytes())
         except FileNotFoundError as problem:
-            raise NameNotFoundError(f"no file {problem.filename}", "restore it, or choose another folder") from None
+            raise NameNotFoundError(
+                f"no file {problem.filename}, which signs",
+                "bring it back for as long as that takes, or choose another folder",
+            ) from None
         except (ValueError, TypeError) as problem:
             raise ParameterError(f"the authority in {folder} ({problem})", "choose another folder") from None
         if not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -151,9 +154,10 @@ def _check_hosts(file: Path, hosts: list[str]) -> None:
         names = x509.load_pem_x509_certificate(file.read_bytes()).extensions.get_extension_for_class(
             x509.SubjectAlternativeName
         )
-    except (ValueError, x509.ExtensionNotFound) as problem:
+    except (OSError, ValueError, x509.ExtensionNotFound, x509.DuplicateExtension) as problem:
         raise ParameterError(f"{file} is no certificate of a coordinator ({problem})", "remove it") from None
-    lacking = [host for host in hosts if _host(host) not in names.value]
+    served = {str(name.value).lower() for name in names.value}
+    lacking = [host for host in hosts if not {host.lower(), f"*.{host.lower().partition('.')[2]}"} & served]
     if lacking:
         raise ParameterError(
             f"{file} is there already, and is not for {', '.join(lacking)}",

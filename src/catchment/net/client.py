@@ -26,6 +26,8 @@ __all__ = ["Backoff", "Client", "check_health", "is_healthy"]
 _LOG = logging.getLogger(__name__)
 _CONNECT = f"/{SERVICE}/{CONNECT}"
 _HEALTH = "/" + "/".join(HEALTH_METHODS[0])
+_HUNG_UP = ("Socket closed", "reset by peer", "Broken pipe")
+"""How gRPC tells that the other end has ended a TLS handshake, which is all that this end gets to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ class Client:
             self.counts["lost" if held else "unreachable"] += 1
             failures = 0 if held and time.monotonic() - since >= self._backoff.steady else failures + 1
             delay = self._backoff.delay(failures - 1 if failures else 0)
-            if not held and "Socket closed" in why:  # all that TLS lets the other end say
+            if not held and any(words in why for words in _HUNG_UP):
                 why += " (if the coordinator refuses this site, its log says why)"
             _LOG.warning("%s to %s: %s; next attempt in %.1f s", self.name, self._coordinator, why, delay)
             await asyncio.sleep(delay)

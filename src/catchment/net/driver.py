@@ -92,14 +92,15 @@ class Driver:
     async def run(self) -> None:
         """Run; raise what made it fail."""
         self._link.inbox.wake = self._wake.set
-        await self._link.start()
-        self._started()
-        work: list[asyncio.Future[None]] = [asyncio.ensure_future(self._make_durable())]
-        if self._source is not None:
-            work.append(asyncio.ensure_future(self._feed(self._source)))
-        for task in work:
-            task.add_done_callback(lambda _: self._wake.set())
+        work: list[asyncio.Future[None]] = []
         try:
+            await self._link.start()
+            self._started()
+            work.append(asyncio.ensure_future(self._make_durable()))
+            if self._source is not None:
+                work.append(asyncio.ensure_future(self._feed(self._source)))
+            for task in work:
+                task.add_done_callback(lambda _: self._wake.set())
             await self._turns(work)
             if self._source is not None:
                 self._take_batch()  # one that was read ahead may be the last that there is
@@ -236,9 +237,8 @@ class Driver:
         self._stopping = True
         if self._source is not None:
             self._source.stop()
-        durable = work[0]
-        while self._waiting and not durable.done():
-            await asyncio.wait([durable], timeout=0.01)
+        while self._waiting and work and not work[0].done():  # the first makes durable
+            await asyncio.wait(work[:1], timeout=0.01)
         for task in work:
             task.cancel()
         await asyncio.gather(*work, return_exceptions=True)

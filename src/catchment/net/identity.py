@@ -19,6 +19,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from catchment.errors import IdentityError, NameNotFoundError, ParameterError
 from catchment.monitor.machine import COORDINATOR
@@ -109,11 +110,13 @@ class Certificates:
             here.load_cert_chain(self.certificate, self.key)
         try:
             _shake_hands(there, here)
-        except ssl.SSLCertVerificationError as problem:
+        except ssl.SSLError as problem:
+            why = getattr(problem, "verify_message", None) or str(problem.reason).lower().replace("_", " ")
             raise IdentityError(
-                f"{self.certificate} does not pass with the authority {self.authority} ({problem.verify_message})",
-                "name the authority that has signed it, or let `catchment certificates` make another",
+                f"{self.certificate} does not pass with the authority {self.authority} ({why})",
+                "name the authority that signed it, or remove it and its key for `catchment certificates` to make new",
             ) from None
+        _check_for_grpc(self.certificate)
 
     def read(self) -> tuple[bytes, bytes, bytes]:
         """Authority, key and certificate, in the order in which gRPC takes them."""
@@ -137,6 +140,23 @@ class Certificates:
         context.verify_mode = ssl.CERT_REQUIRED
         context.set_alpn_protocols(["h2"])  # gRPC is HTTP/2, and its clients insist on being told so
         return context
+
+
+def _check_for_grpc(file: Path) -> None:
+    """Refuse what OpenSSL takes and gRPC's own TLS does not."""
+    certificate = x509.load_pem_x509_certificate(file.read_bytes())
+    key = certificate.public_key()
+    curve = key.curve.name if isinstance(key, ec.EllipticCurvePublicKey) else ""
+    if curve not in ("secp256r1", "secp384r1") and not (isinstance(key, rsa.RSAPublicKey) and key.key_size >= 2048):
+        raise IdentityError(
+            f"{file} has a key that gRPC does not take ({curve or type(key).__name__})",
+            "make one on the curve P-256 or P-384, or of RSA with 2048 bits or more",
+        )
+    with contextlib.suppress(x509.ExtensionNotFound):
+        if not certificate.extensions.get_extension_for_class(x509.KeyUsage).value.digital_signature:
+            raise IdentityError(
+                f"{file} is not for digital signatures", "make one whose key usage has digitalSignature"
+            )
 
 
 def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:

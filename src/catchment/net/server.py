@@ -68,7 +68,7 @@ class Server:
             self.port = self._server.add_insecure_port(str(inner))
         except RuntimeError:  # gRPC does not say why
             raise UnreachableError(
-                f"cannot listen on {inner}: another process does, or it is no address of this machine",
+                f"cannot listen on {inner}: another process does, or this one may not, or it is not of this machine",
                 "choose another address, or stop who has it",
             ) from None
         await self._server.start()

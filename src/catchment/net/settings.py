@@ -152,8 +152,11 @@ def read_site(file: Path, *, also: tuple[str, ...] = ()) -> SiteSettings:
     return SiteSettings(name, coordinator, state, certificates, source, limits, grace, more)
 
 
-def read_coordinator(file: Path, *, also: tuple[str, ...] = ()) -> CoordinatorSettings:
-    """The coordinator of a file; otherwise as `read_site`."""
+def read_coordinator(file: Path, *, also: tuple[str, ...] = (), starts: bool = True) -> CoordinatorSettings:
+    """The coordinator of a file; otherwise as `read_site`.
+
+    Certificates are checked if it `starts`: whoever only asks for its claims needs none.
+    """
     whole = open_settings(file, what="a coordinator", cure="write one: docs/monitoring.md shows how")
     whole.only("coordinator", *_TABLES, *also)
     table = whole.table("coordinator", needed=True)
@@ -167,7 +170,7 @@ def read_coordinator(file: Path, *, also: tuple[str, ...] = ()) -> CoordinatorSe
     lease = table.duration("lease", "30 seconds", least=1_000_000) // 1000
     certificates = _certificates(whole, table, listen, "listen", file.parent)
     table.finish()
-    if certificates is not None:
+    if certificates is not None and starts:
         whole.places.checked(("tls",), lambda: certificates.check(server=True))
     limits, grace = _queue(whole.table("queue"))
     more = {other: whole.tables(other) for other in also}

@@ -29,7 +29,7 @@ _ITEMS_KEPT = 10_000
 
 def read_claims(file: Path) -> tuple[str, float]:
     """What the coordinator of this file claims, as JSON, and how many seconds ago it last said so."""
-    found = read_coordinator(file, also=("watch",)).state / CLAIMS
+    found = read_coordinator(file, also=("watch",), starts=False).state / CLAIMS
     if not found.exists():
         raise NameNotFoundError(f"no claims at {found}", "start catchment coordinator with this file first")
     return found.read_text(), max(time.time() - found.stat().st_mtime, 0.0)

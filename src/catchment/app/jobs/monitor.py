@@ -28,6 +28,9 @@ __all__ = ["as_event", "check_stream", "start_coordinator", "start_site"]
 
 _LOG = logging.getLogger(__name__)
 
+SUPERSEDED = 78
+"""The exit code of a site whose name another process has: EX_CONFIG of sysexits.h, for supervisors to tell it apart."""
+
 
 def start_coordinator(file: Path, *, every: float, heartbeat: float) -> int:
     """Run until it is told to stop; the exit code. `heartbeat` is that of sites which are not told of another."""
@@ -75,27 +78,37 @@ def start_site(file: Path, *, once: bool, heartbeat: float, keep: int) -> int:
     if timed and source.may_fall_silent and source.idle is None and source.format != "wc98":
         _LOG.warning('while this source is silent its windows stand still: write idle = "5 seconds" under [source]')
 
+    running: list[Site] = []
+
     def build(blobs: dict[str, bytes]) -> Site:
-        life = int(time.time())
-        return Site(settings.name, watches, blobs=blobs, life=life, heartbeat=int(heartbeat * 1000), keep=keep)
+        # In microseconds: of two processes that begin under one name, at a boot say, one must be the later.
+        life = time.time_ns() // 1000
+        running.append(Site(settings.name, watches, blobs=blobs, life=life, heartbeat=int(heartbeat * 1000), keep=keep))
+        return running[0]
 
     oddities = _Oddities()
 
     def done(machine: Any, _: Driver) -> bool:
         oddities.look(machine)
-        if machine.superseded:
-            raise IdentityError(
-                f"another process speaks as site {settings.name!r}, and began later than this one",
-                "give each site its own name; start this one again when the other has stopped. If there is no other, "
-                "the state of this one was lost and its clock is behind: set that",
-            )
-        return bool(machine.gone)
+        return bool(machine.gone or machine.superseded)
 
     event = partial(as_event, timed=timed, stream=check_stream(source.stream, watches))
     events: Source = source.build()
     if once:
         events = _Ending(events)
-    return run_site(settings, build, events, as_event=event, done=done)
+    code = run_site(settings, build, events, as_event=event, done=done)
+    if code == 0 and running[0].superseded:
+        _LOG.error("%s", _superseded(settings.name))
+        return SUPERSEDED
+    return code
+
+
+def _superseded(name: str) -> IdentityError:
+    return IdentityError(
+        f"another process speaks as site {name!r}, and began later than this one",
+        "give each site its own name; start this one again when the other has stopped. If there is no other, the state "
+        "of this site was lost and its clock is behind that of an earlier start: give it another name",
+    )
 
 
 def check_stream(stream: int, watches: Iterable[Watch | Items]) -> int:

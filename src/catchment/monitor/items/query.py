@@ -72,7 +72,7 @@ class ItemsQuery(Part[ItemsPeer]):
         told = self._read(site, peer, report)
         self._agenda.touch(site)
         if report.incarnation != peer.incarnation:
-            peer.left = peer.left and bool(report.leaving)
+            self._welcome_back(peer, report, now)
         peer.incarnation, peer.seq = report.incarnation, report.seq
         in_parts = False
         if told is not None and report.bands is not None:

@@ -14,7 +14,7 @@ from catchment.monitor.vectors import CountVector, Vector
 from catchment.monitor.watch import ANY_RULES, Watch
 from catchment.monitor.window_vectors import WindowCountVector
 from catchment.monitor.zones.thresholds import Band
-from catchment.sketch.checks import as_weights, check_whole
+from catchment.sketch.checks import as_weights
 from catchment.sketch.keys import hash_keys
 from catchment.window.ecm import ECMSketch
 
@@ -60,8 +60,16 @@ class RangeSum(_Counted):
         Watch.__post_init__(self)
         if not self.keys or (self.factors and len(self.factors) != len(self.keys)):
             raise ParameterError(f"{len(self.factors)} factors for {len(self.keys)} keys", "give one for each key")
+        least = -LARGEST_FACTOR if self.window is None else 1
         for factor in self.factors:
-            check_whole("factor", factor, -LARGEST_FACTOR if self.window is None else 1, LARGEST_FACTOR)
+            if (
+                isinstance(factor, bool)
+                or not isinstance(factor, int | np.integer)
+                or not least <= factor <= LARGEST_FACTOR
+            ):
+                raise ParameterError(f"factor={factor!r}", f"give integers from {least} to {LARGEST_FACTOR}")
+        if set(self.factors) == {1}:
+            object.__setattr__(self, "factors", ())  # the same quantity has one fingerprint
 
     def new_vector(self) -> Vector:
         hashes, _ = hash_keys(list(self.keys))
