@@ -1,4 +1,4 @@
-"""Owner: what the coordinator's part in a query may know of the coordinator."""
+"""Owner: what a part in a query may know of the coordinator, or of the site, that it is a part of."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 from catchment.monitor.traffic import Traffic
 
-__all__ = ["Owner"]
+__all__ = ["Owner", "SiteOwner"]
 
 
 class Owner(Protocol):
@@ -16,3 +16,15 @@ class Owner(Protocol):
     epoch: int
     lease: int
     resend: int
+
+
+class SiteOwner(Protocol):
+    """The site that a post is a part of; `heartbeat` and `resend` are milliseconds."""
+
+    traffic: Traffic
+    incarnation: int
+    position: int
+    time: int
+    heartbeat: int
+    resend: int
+    part_bytes: int

@@ -22,30 +22,18 @@ life is replaced.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from catchment.errors import DamagedBytesError
 from catchment.monitor.machine import COORDINATOR, NEVER, Action, Purpose, Send
 from catchment.monitor.messages import WANT_FLUSH, WANT_STATISTIC, Flush, Order, Report
+from catchment.monitor.owner import SiteOwner
 from catchment.monitor.patience import Patience
 from catchment.monitor.rules.base import Guard, Terms
-from catchment.monitor.traffic import Traffic
 from catchment.monitor.vectors import Drift, Vector
 from catchment.monitor.watch import Watch
 from catchment.monitor.wire import Message, write_frame
 
 __all__ = ["Post"]
-
-
-class _Site(Protocol):
-    """The site that it is a part of."""
-
-    traffic: Traffic
-    incarnation: int
-    position: int
-    time: int
-    heartbeat: int
-    resend: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +55,7 @@ class _Taken:
 class Post:
     """A site's part in one query."""
 
-    def __init__(self, site: _Site, watch: Watch, vector: Vector) -> None:
+    def __init__(self, site: SiteOwner, watch: Watch, vector: Vector) -> None:
         self._site, self._watch = site, watch
         self._drift = Drift(vector)
         self._number = 0  # of the last flush in this life

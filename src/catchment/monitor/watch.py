@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from catchment.monitor.rules.base import Guard, Steersman
 from catchment.monitor.rules.registry import guard_of, steersman_of
 from catchment.monitor.safe import Zone
 from catchment.monitor.vectors import Drift, Vector
-from catchment.monitor.zones.thresholds import Band, crossing, relative_band
+from catchment.monitor.zones.thresholds import Band, crossing, relative_band, rising_band
 from catchment.sketch.checks import check_choice, check_fraction, check_whole
 
 __all__ = ["ANY_RULES", "Watch", "check_positive"]
@@ -56,6 +56,9 @@ class Watch(ABC):
     rule
         `"auto"`, or the name of a rule that this quantity has (`rules`), to stay with it.
     """
+
+    rises: ClassVar[bool] = False
+    """Whether events of positive weight never lower it, over the whole history, and it is worth claiming ahead."""
 
     number: int = 1
     theta: float = 0.1
@@ -122,7 +125,9 @@ class Watch(ABC):
 
     def rising(self, value: float) -> tuple[float, Band] | None:
         """What to claim, and between what the estimate may move, if no event can lower the quantity; None: no gain."""
-        return None
+        if not self.rises or self.window is not None or self.threshold is not None:
+            return None
+        return rising_band(value, self.sketch_error(), self.theta)
 
     def steer(self, total: I64, sites: int, past: Past | None = None, *, grows: bool = False) -> Steersman:
         """A rule for a round that begins with this vector at so many sites, after the one that has just ended.

@@ -17,16 +17,14 @@ quiet     a heartbeat is due                   same      a report: all in their 
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from catchment.errors import DamagedBytesError
 from catchment.monitor.items.bands import Bands
 from catchment.monitor.items.messages import BandList, ItemsOrder, ItemsReport
 from catchment.monitor.items.table import ItemTable
 from catchment.monitor.items.watch import MOST_SITES, Items
 from catchment.monitor.machine import COORDINATOR, Action, Purpose, Send
+from catchment.monitor.owner import SiteOwner
 from catchment.monitor.patience import Patience
-from catchment.monitor.traffic import Traffic
 from catchment.monitor.wire import Message, write_frame
 
 __all__ = ["ItemsPost"]
@@ -34,22 +32,10 @@ __all__ = ["ItemsPost"]
 _LONG_AGO = -(1 << 60)
 
 
-class _Owner(Protocol):
-    """The site that it is a part of."""
-
-    traffic: Traffic
-    incarnation: int
-    position: int
-    time: int
-    heartbeat: int
-    resend: int
-    part_bytes: int
-
-
 class ItemsPost:
     """Keeps the bands of one watch, and tells the coordinator what it must know."""
 
-    def __init__(self, site: _Owner, watch: Items, table: ItemTable) -> None:
+    def __init__(self, site: SiteOwner, watch: Items, table: ItemTable) -> None:
         self._site, self._watch = site, watch
         self._bands = Bands(watch, table, site.part_bytes)
         self._number = 0  # of the last list in this life

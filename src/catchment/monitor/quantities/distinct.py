@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from catchment.monitor.presence import (
 from catchment.monitor.safe import Presence, Zone
 from catchment.monitor.vectors import Vector
 from catchment.monitor.watch import ANY_RULES, Watch, check_positive
-from catchment.monitor.zones.thresholds import Band, rising_band
+from catchment.monitor.zones.thresholds import Band
 
 __all__ = ["Distinct"]
 
@@ -39,6 +39,8 @@ class Distinct(Watch):
     """
 
     epsilon: float = 0.05
+
+    rises: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         Watch.__post_init__(self)
@@ -77,11 +79,6 @@ class Distinct(Watch):
 
     def _cells(self, keys: float) -> float:
         return cells_of(keys, self.width)
-
-    def rising(self, value: float) -> tuple[float, Band] | None:
-        if self.window is not None or self.threshold is not None:
-            return None
-        return rising_band(value, self.sketch_error(), self.theta)
 
     def answer(self, value: float, low: float, high: float) -> Answer:
         """By how far the number of cells may stray; see `presence`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from catchment.monitor.shift import row_norms
 from catchment.monitor.vectors import SignedVector, Vector
 from catchment.monitor.watch import ANY_RULES, Watch, check_positive
 from catchment.monitor.window_vectors import WindowStreamsVector, WindowVector
-from catchment.monitor.zones.thresholds import Band, absolute_band, rising_band
+from catchment.monitor.zones.thresholds import Band, absolute_band
 from catchment.sketch.fast_ams import FastAMS
 from catchment.window.ecm import ECMSketch
 
@@ -33,6 +33,8 @@ class SelfJoin(Watch):
     In the whole history by Fast-AMS, within epsilon of itself; in a window by an ECM-sketch, whose error epsilon is
     relative to the squared weight in the window: there `theta` is about the estimate, and the answer's low end is weak.
     """
+
+    rises: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         Watch.__post_init__(self)
@@ -67,11 +69,6 @@ class SelfJoin(Watch):
             "near": NearSelfJoin(band.low, band.high, norms, kind),
             "full": FullSelfJoin(band.low, band.high, total, kind, norms),
         }
-
-    def rising(self, value: float) -> tuple[float, Band] | None:
-        if self.window is not None or self.threshold is not None:
-            return None
-        return rising_band(value, self.sketch_error(), self.theta)
 
     def answer(self, value: float, low: float, high: float) -> Answer:
         if self.threshold is None and low == -math.inf:  # a rising quantity: the least was known when it was claimed
