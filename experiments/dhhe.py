@@ -25,13 +25,7 @@ from numpy.typing import NDArray
 
 from catchment.app.jobs.detect import read_flows
 from catchment.app.report import Progress, Report
-from catchment.monitor.heavy_hitters import (
-    Arrivals,
-    Claim,
-    HeavyHitterCoordinator,
-    HeavyHitterPlan,
-    HeavyHitterSite,
-)
+from catchment.monitor import Arrived, Coordinator, HeavyClaim, HeavyHitters, Site
 from catchment.testing.lockstep import Lockstep
 
 I64 = NDArray[np.int64]
@@ -39,6 +33,7 @@ I64 = NDArray[np.int64]
 SITES = tuple(f"node {number:02}" for number in range(20))
 UNIVERSE = 10_000
 RATE = 4_000
+HEARTBEAT = 5_000
 ITEM_BYTES = 8
 MOMENTS = 20
 THETAS = (0.005, 0.01, 0.02, 0.05, 0.1)
@@ -79,7 +74,7 @@ def attack(events: int, rng: np.random.Generator) -> I64:
     return keys
 
 
-def _exact(streams: list[I64], claim: Claim) -> tuple[I64, int]:
+def _exact(streams: list[I64], claim: HeavyClaim) -> tuple[I64, int]:
     """The count of each item at the claim's cut, and of all."""
     size = max(int(stream.max()) for stream in streams) + 1
     counts = np.zeros(size, dtype=np.int64)
@@ -89,7 +84,7 @@ def _exact(streams: list[I64], claim: Claim) -> tuple[I64, int]:
     return counts, int(counts.sum())
 
 
-def _scores(streams: list[I64], claim: Claim, theta: float) -> tuple[float, float, int, int]:
+def _scores(streams: list[I64], claim: HeavyClaim, theta: float) -> tuple[float, float, int, int]:
     """Recall, precision, how many are heavy and how many are listed; with nothing to find or listed, 1."""
     counts, total = _exact(streams, claim)
     heavy = set(np.flatnonzero(counts >= max(1.0, theta * total)).tolist())
@@ -100,9 +95,9 @@ def _scores(streams: list[I64], claim: Claim, theta: float) -> tuple[float, floa
 
 def followed(streams: list[I64], *, theta: float, rho: float, batch: int, seed: int = 1) -> Outcome:
     """Run the machines over 20 streams, a batch of each at a time."""
-    plan = HeavyHitterPlan(SITES, theta=theta, rho=rho, seed=seed)
-    coordinator = HeavyHitterCoordinator(plan)
-    sites = {name: HeavyHitterSite(plan, name) for name in SITES}
+    watch = HeavyHitters(phi=theta, rho=rho, seed=seed)
+    coordinator = Coordinator((watch,), SITES, lease=3 * HEARTBEAT)
+    sites = {name: Site(name, (watch,), heartbeat=HEARTBEAT) for name in SITES}
     network = Lockstep(coordinator, sites)
     longest = max(stream.size for stream in streams)
     everything = np.bincount(np.concatenate(streams))
@@ -111,23 +106,29 @@ def followed(streams: list[I64], *, theta: float, rho: float, batch: int, seed: 
     looks = set(np.linspace(0, (longest - 1) // batch, MOMENTS + 1, dtype=int)[1:].tolist())
     for number, start in enumerate(range(0, longest, batch)):
         for name, stream in zip(SITES, streams, strict=True):
-            network.give(name, Arrivals(stream[start : start + batch]))
+            network.give(name, Arrived(stream[start : start + batch]))
         if awaited:
-            awaited -= {found.key for found in coordinator.claim.heavy}
+            awaited -= {found.key for found in _claimed(coordinator).heavy}
             latency = min(1.0, (start + batch) / longest)
         network.pass_time(1000 * batch // RATE)
         if number in looks:
-            scores.append(_scores(streams, coordinator.claim, theta)[:2])
-    network.pass_time(plan.lease // 3)  # one more word from each, about the end
-    claim = coordinator.claim
+            scores.append(_scores(streams, _claimed(coordinator), theta)[:2])
+    network.pass_time(HEARTBEAT)  # one more word from each, about the end
+    claim = _claimed(coordinator)
     recall, precision, heavy, listed = _scores(streams, claim, theta)
     books = [coordinator.traffic, *(site.traffic for site in sites.values())]
     total = sum(stream.size for stream in streams)
     return Outcome(
         heavy, listed, recall, precision, min(score[0] for score in scores), min(score[1] for score in scores),
         sum(book.bytes() for book in books) / (ITEM_BYTES * total), sum(book.messages() for book in books) / total,
-        latency, coordinator.rounds,
+        latency, coordinator.rounds(watch.number),
     )  # fmt: skip
+
+
+def _claimed(coordinator: Coordinator) -> HeavyClaim:
+    claim = coordinator.heavy_hitters(1)
+    assert claim is not None  # every site speaks when it begins
+    return claim
 
 
 def _row(stream: str, theta: float, rho: float, found: Outcome, bits: float, *, ddos: bool = False) -> tuple[Any, ...]:

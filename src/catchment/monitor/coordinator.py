@@ -1,23 +1,25 @@
 """Coordinator: the machine in the middle. It hears the sites' reports, and each goes to the query that it is about.
 
-The state machine of a query is in `query` (a value of everyone's vector) and in `items.query` (items above a
-threshold): tables of their transitions are at the top of both. Here is what queries share: the coordinator's life, its
-books, and what a frame must be to reach one of them.
+The state machine of a query is in `query` (a value of everyone's vector), in `items.query` (items above a threshold)
+and in `heavy_hitters.query` (items with a share of all): tables of their transitions are at the top of each. Here is
+what queries share: the coordinator's life, its books, and what a frame must be to reach one of them.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from catchment.errors import BytesError, DamagedBytesError, NameNotFoundError, ParameterError
 from catchment.monitor.claim import Claim
+from catchment.monitor.heavy_hitters.claim import HeavyClaim
+from catchment.monitor.heavy_hitters.query import HeavyQuery
+from catchment.monitor.heavy_hitters.watch import HeavyHitters
 from catchment.monitor.items.claim import ItemsClaim
-from catchment.monitor.items.messages import ItemsReport
 from catchment.monitor.items.query import ItemsQuery
 from catchment.monitor.items.watch import Items
 from catchment.monitor.machine import COORDINATOR, NEVER, Action, Persist, Received, Tick
-from catchment.monitor.messages import Report
 from catchment.monitor.packing import LARGEST
+from catchment.monitor.part import AnyReport
 from catchment.monitor.query import Query
 from catchment.monitor.traffic import Traffic
 from catchment.monitor.watch import Watch
@@ -26,6 +28,9 @@ from catchment.monitor.wire import read_frame
 __all__ = ["Coordinator"]
 
 EPOCH = "epoch"
+
+AnyQuery = Query | ItemsQuery | HeavyQuery
+Q = TypeVar("Q", Query, ItemsQuery, HeavyQuery)
 
 
 class Coordinator:
@@ -50,7 +55,7 @@ class Coordinator:
 
     def __init__(
         self,
-        watches: tuple[Watch | Items, ...],
+        watches: tuple[Watch | Items | HeavyHitters, ...],
         sites: tuple[str, ...],
         *,
         blobs: dict[str, bytes] | None = None,
@@ -68,14 +73,16 @@ class Coordinator:
         self.refusals: dict[str, str] = {}
         self.epoch = max(life, 1 + (int.from_bytes(blobs[EPOCH], "little") if EPOCH in blobs else 0))
         self.lease, self.resend = lease, resend
-        self._queries = {
-            watch.number: ItemsQuery(self, watch, sites, blobs)
-            if isinstance(watch, Items)
-            else Query(self, watch, sites, blobs)
-            for watch in watches
-        }
+        self._queries = {watch.number: self._part(watch, sites, blobs) for watch in watches}
         self._opening: list[Action] = [Persist(EPOCH, self.epoch.to_bytes(8, "little"))]
         self._started = False
+
+    def _part(self, watch: Watch | Items | HeavyHitters, sites: tuple[str, ...], blobs: dict[str, bytes]) -> AnyQuery:
+        if isinstance(watch, Items):
+            return ItemsQuery(self, watch, sites, blobs)
+        if isinstance(watch, HeavyHitters):
+            return HeavyQuery(self, watch, sites, blobs)
+        return Query(self, watch, sites, blobs)
 
     # -- the machine ------------------------------------------------------------------------------------------
 
@@ -103,7 +110,7 @@ class Coordinator:
     def _receive(self, event: Received, now: int) -> list[Action]:
         try:
             report = read_frame(event.frame)
-            query = self._queries.get(report.query) if isinstance(report, Report | ItemsReport) else None
+            query = self._queries.get(report.query) if isinstance(report, AnyReport) else None
             if query is None or not isinstance(report, query.hears):
                 raise DamagedBytesError(f"a {type(report).__name__} that is no report on a query here")
             if self.epoch < report.epoch < LARGEST:
@@ -125,23 +132,34 @@ class Coordinator:
 
     def claim(self, query: int) -> Claim | None:
         """What is claimed now; None before the first round."""
-        found = self._query(query)
-        if isinstance(found, ItemsQuery):
-            raise NameNotFoundError(f"query {query} is a watch of items", f"ask items({query})")
-        return found.claimed()
+        return self._query_of(query, Query).claimed()
 
     def items(self, query: int) -> ItemsClaim | None:
         """What is claimed now by a watch of items; None before every site was heard."""
-        found = self._query(query)
-        if not isinstance(found, ItemsQuery):
-            raise NameNotFoundError(f"query {query} is no watch of items", f"ask claim({query})")
-        return found.claimed()
+        return self._query_of(query, ItemsQuery).claimed()
 
-    def _query(self, query: int) -> Query | ItemsQuery:
-        if query not in self._queries:
-            known = ", ".join(map(str, self._queries))
-            raise NameNotFoundError(f"no query {query}", f"there are {known}")
-        return self._queries[query]
+    def heavy_hitters(self, query: int) -> HeavyClaim | None:
+        """What is claimed now by a watch of heavy hitters; None before a site was heard."""
+        return self._query_of(query, HeavyQuery).claimed()
+
+    def _query(self, number: int) -> AnyQuery:
+        if number not in self._queries:
+            raise NameNotFoundError(f"no query {number}", f"there are {', '.join(map(str, self._queries))}")
+        return self._queries[number]
+
+    def _query_of(self, number: int, kind: type[Q]) -> Q:
+        found = self._query(number)
+        if not isinstance(found, kind):
+            what = {Query: "a value", ItemsQuery: "items", HeavyQuery: "heavy hitters"}
+            asked = {Query: "claim", ItemsQuery: "items", HeavyQuery: "heavy_hitters"}
+            raise NameNotFoundError(
+                f"query {number} is no watch of {what[kind]}", f"ask {asked[type(found)]}({number})"
+            )
+        return found
+
+    def rounds(self, query: int) -> int:
+        """How often the sites were asked together in this life, by a watch of heavy hitters."""
+        return self._query_of(query, HeavyQuery).rounds
 
     def rule(self, query: int) -> str:
         """The name of the rule in force; empty before the first round."""

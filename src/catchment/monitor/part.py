@@ -8,12 +8,15 @@ from typing import Generic, Protocol, TypeVar
 
 from catchment.errors import DamagedBytesError
 from catchment.monitor.agenda import Agenda
+from catchment.monitor.heavy_hitters.messages import HeavyReport
 from catchment.monitor.items.messages import ItemsReport
 from catchment.monitor.machine import NEVER
 from catchment.monitor.messages import Report
 from catchment.monitor.owner import Owner
 
-__all__ = ["Part"]
+__all__ = ["AnyReport", "Part"]
+
+AnyReport = Report | ItemsReport | HeavyReport
 
 
 class _Peer(Protocol):
@@ -41,7 +44,7 @@ class Part(ABC, Generic[P]):
     def _speaks_at(self, peer: P) -> int:
         """When it is to be told something."""
 
-    def _news_of(self, site: str, report: Report | ItemsReport) -> P | None:
+    def _news_of(self, site: str, report: AnyReport) -> P | None:
         """The sender of a report, if that is newer than all that was heard of it.
 
         A process that still speaks in an earlier life is told at once of the later one, while it is on the line: two
@@ -59,7 +62,7 @@ class Part(ABC, Generic[P]):
         return peer if (report.incarnation, report.seq) > (peer.incarnation, peer.seq) else None
 
     @staticmethod
-    def _welcome_back(peer: P, report: Report | ItemsReport, now: int) -> None:
+    def _welcome_back(peer: P, report: AnyReport, now: int) -> None:
         """A new life of a site that had left: it takes part again, and its lease begins now."""
         if peer.left and not report.leaving:
             peer.left, peer.seen = False, now

@@ -1,8 +1,8 @@
 """Site: the machine beside the stream. It keeps the vectors and tables, feeds them, and makes them durable.
 
-What it says about a query, and when, is in `post` (a value of everyone's vector) and in `items.post` (items above a
-threshold): tables of their transitions are at the top of both. Here is what the queries of a site share: its events,
-its life, its disk and its books.
+What it says about a query, and when, is in `post` (a value of everyone's vector), in `items.post` (items above a
+threshold) and in `heavy_hitters.post` (items with a share of all): tables of their transitions are at the top of each.
+Here is what the queries of a site share: its events, its life, its disk and its books.
 """
 
 from __future__ import annotations
@@ -15,6 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import BytesError, DamagedBytesError, ParameterError, TimeError
+from catchment.monitor.heavy_hitters.history import History
+from catchment.monitor.heavy_hitters.local import Local
+from catchment.monitor.heavy_hitters.messages import HeavyAsk, HeavyHeard
+from catchment.monitor.heavy_hitters.post import HeavyPost
+from catchment.monitor.heavy_hitters.recent import Recent
+from catchment.monitor.heavy_hitters.watch import HeavyHitters
 from catchment.monitor.items.bands import PART_BYTES
 from catchment.monitor.items.messages import ItemsOrder
 from catchment.monitor.items.post import ItemsPost
@@ -35,6 +41,8 @@ from catchment.window.clock import TIME_LIMIT, as_times, check_times
 __all__ = ["Arrived", "Leave", "Site"]
 
 I64 = NDArray[np.int64]
+
+AnyOrder = Order | ItemsOrder | HeavyAsk | HeavyHeard
 
 LIFE, STATE = "life", "state"
 _FAMILY = 26
@@ -91,7 +99,7 @@ class Site:
     def __init__(
         self,
         name: str,
-        watches: tuple[Watch | Items, ...],
+        watches: tuple[Watch | Items | HeavyHitters, ...],
         *,
         blobs: dict[str, bytes] | None = None,
         life: int = 0,
@@ -117,12 +125,12 @@ class Site:
         self._durable = 0
         self._leaving = False
         self._vectors: dict[Any, Vector] = {}
-        self._tables: dict[Any, ItemTable] = {}
+        self._tables: dict[Any, ItemTable | Local] = {}
         for watch in watches:
-            if isinstance(watch, Items):
-                self._tables.setdefault(watch.table_key, ItemTable(watch.window))
-            else:
+            if isinstance(watch, Watch):
                 self._vectors.setdefault(watch.vector_key, watch.new_vector())
+            else:
+                self._tables.setdefault(watch.table_key, self._table(watch))
         blobs = blobs or {}
         self.incarnation = max(life, 1 + (int.from_bytes(blobs[LIFE], "little") if LIFE in blobs else 0))
         if STATE in blobs:
@@ -130,10 +138,20 @@ class Site:
         self._posts = {watch.number: self._post(watch) for watch in watches}
         self._opening: list[Action] = [Persist(LIFE, self.incarnation.to_bytes(8, "little"))]
 
-    def _post(self, watch: Watch | Items) -> Post | ItemsPost:
+    def _table(self, watch: Items | HeavyHitters) -> ItemTable | Local:
         if isinstance(watch, Items):
-            return ItemsPost(self, watch, self._tables[watch.table_key])
-        return Post(self, watch, self._vectors[watch.vector_key])
+            return ItemTable(watch.window)
+        return History(watch, self.name) if watch.window is None else Recent(watch, self.name)
+
+    def _post(self, watch: Watch | Items | HeavyHitters) -> Post | ItemsPost | HeavyPost:
+        if isinstance(watch, Watch):
+            return Post(self, watch, self._vectors[watch.vector_key])
+        table = self._tables[watch.table_key]
+        if isinstance(watch, Items):
+            assert isinstance(table, ItemTable)
+            return ItemsPost(self, watch, table)
+        assert isinstance(table, Local)
+        return HeavyPost(self, watch, table)
 
     @property
     def vectors(self) -> tuple[Vector, ...]:
@@ -214,14 +232,14 @@ class Site:
             self.jumps += int(np.any(np.diff(reached) > self._longest))
             self.too_late += int(np.count_nonzero(times <= reached[1:] - self._longest))
 
-    def _all_tables(self) -> tuple[ItemTable, ...]:
+    def _all_tables(self) -> tuple[ItemTable | Local, ...]:
         return tuple(self._tables.values())
 
     def _receive(self, frame: bytes, now: int) -> None:
         try:
             order = read_frame(frame)
-            post = self._posts.get(order.query) if isinstance(order, Order | ItemsOrder) else None
-            if post is None or not isinstance(order, Order | ItemsOrder):
+            post = self._posts.get(order.query) if isinstance(order, AnyOrder) else None
+            if post is None or not isinstance(order, AnyOrder):
                 raise DamagedBytesError(f"a {type(order).__name__} that is no order for a query here")
             post.obey(order, now)
             self.superseded = self.superseded or order.incarnation > self.incarnation

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from catchment.app.report import Report, shown
 from catchment.errors import InputError, NameNotFoundError, ParameterError
-from catchment.monitor.heavy_hitters import Arrivals, HeavyHitterCoordinator, HeavyHitterPlan, HeavyHitterSite
-from catchment.monitor.heavy_hitters.detector import Alarm, Detector
+from catchment.monitor import Arrived, Coordinator, Site
+from catchment.monitor.heavy_hitters import Alarm, Detector, HeavyHitters
 from catchment.testing.lockstep import Lockstep
 
 __all__ = ["Detection", "detect_in", "read_flows", "run_detect", "to_json", "to_report"]
@@ -99,32 +99,34 @@ def _seconds(path: Path, stamps: pa.ChunkedArray) -> I64:
     return np.asarray(times.astype("datetime64[s]").astype(np.int64))
 
 
-def detect_in(flows: Flows, plan: HeavyHitterPlan, *, confidence: float = 0.0, step: int | None = None) -> Detection:
+def detect_in(flows: Flows, watch: HeavyHitters, *, confidence: float = 0.0, step: int | None = None) -> Detection:
     """Run the machines over flows in time order, `step` seconds at a time, with a perfect network between them.
 
     A step is a pane unless given: shorter ones notice sooner, within the pane, and take longer.
     """
-    step = step or plan.pane
-    coordinator = HeavyHitterCoordinator(plan)
-    machines = {name: HeavyHitterSite(plan, name) for name in plan.sites}
-    network = Lockstep(coordinator, machines)
-    detector = Detector(plan, confidence=confidence)
+    step = step or watch.pane
+    coordinator = Coordinator((watch,), flows.names, lease=_LEASE)
+    sites = {name: Site(name, (watch,), heartbeat=_LEASE // 3) for name in flows.names}
+    network = Lockstep(coordinator, sites)
+    detector = Detector(watch, len(flows.names), confidence=confidence)
     seconds = (flows.at - flows.at[0]) // step
     ends = [*(np.flatnonzero(np.diff(seconds)) + 1), flows.at.size]
     begin = 0
     for end in ends:
         until = int(flows.at[end - 1])
-        for number, name in enumerate(plan.sites):
+        for number, name in enumerate(flows.names):
             chosen = begin + np.flatnonzero(flows.sites[begin:end] == number)
             keys = flows.targets.take(pa.array(chosen)) if chosen.size else []
-            network.give(name, Arrivals(keys, flows.at[chosen], until))
+            network.give(name, Arrived(keys, times=flows.at[chosen], time=until))
         elapsed = (until - int(flows.at[begin])) + step if begin else step
-        network.pass_time(1000 * min(elapsed, plan.lease))
-        detector.observe(coordinator.claim)
+        network.pass_time(min(1000 * elapsed, _LEASE))
+        claim = coordinator.heavy_hitters(watch.number)
+        assert claim is not None  # every site speaks when it begins
+        detector.observe(claim)
         begin = int(end)
-    books = [coordinator.traffic, *(machine.traffic for machine in machines.values())]
+    books = [coordinator.traffic, *(site.traffic for site in sites.values())]
     moved, messages = sum(book.bytes() for book in books), sum(book.messages() for book in books)
-    return Detection(detector.alarms, flows.at.size, plan.sites, moved, messages, coordinator.rounds)
+    return Detection(detector.alarms, flows.at.size, flows.names, moved, messages, coordinator.rounds(watch.number))
 
 
 def run_detect(
@@ -145,8 +147,8 @@ def run_detect(
     if not 0 <= confidence < 1:
         raise ParameterError(f"--confidence {confidence}", "give a number from 0 to below 1")
     flows = read_flows(file, key=key, site=site, sites=sites, seed=seed)
-    plan = HeavyHitterPlan(flows.names, theta=phi, window=window, panes=panes, seed=seed, lease=_LEASE)
-    return detect_in(flows, plan, confidence=confidence)
+    watch = HeavyHitters(phi=phi, window=window, panes=panes, seed=seed)
+    return detect_in(flows, watch, confidence=confidence)
 
 
 def to_json(found: Detection, *, phi: float, window: int) -> dict[str, Any]:

@@ -1,16 +1,7 @@
-"""Distributed heavy hitters: which items make up at least theta of all sites' events? After DHHE (see `site.py`)."""
+"""Distributed heavy hitters: which items make up at least phi of all sites' events? After DHHE (see `watch.py`)."""
 
-from catchment.monitor.heavy_hitters.claim import Claim, HeavyHitter, Mark
-from catchment.monitor.heavy_hitters.coordinator import HeavyHitterCoordinator
-from catchment.monitor.heavy_hitters.plan import HeavyHitterPlan
-from catchment.monitor.heavy_hitters.site import Arrivals, HeavyHitterSite
+from catchment.monitor.heavy_hitters.claim import HeavyClaim, HeavyHitter, Mark
+from catchment.monitor.heavy_hitters.detector import Alarm, Detector
+from catchment.monitor.heavy_hitters.watch import HeavyHitters
 
-__all__ = [
-    "Arrivals",
-    "Claim",
-    "HeavyHitter",
-    "HeavyHitterCoordinator",
-    "HeavyHitterPlan",
-    "HeavyHitterSite",
-    "Mark",
-]
+__all__ = ["Alarm", "Detector", "HeavyClaim", "HeavyHitter", "HeavyHitters", "Mark"]

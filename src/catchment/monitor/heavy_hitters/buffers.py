@@ -1,9 +1,9 @@
 """GradedBuffers: candidates that wait to be warned of, by how large their share is.
 
-The shares from theta to 1 are cut into g = floor(log2 s) + 1 grades: grade k < g holds shares above
-theta + (1 - theta)/2^k, grade g those down to theta. Of grade k there can be at most n_k = floor(1/its lower end), and
+The shares from phi to 1 are cut into g = floor(log2 s) + 1 grades: grade k < g holds shares above
+phi + (1 - phi)/2^k, grade g those down to phi. Of grade k there can be at most n_k = floor(1/its lower end), and
 its buffer is full with ceil(rho n_k) of them: the heavier an item, the sooner it is sent. A buffer that does not fill
-is ripe when its oldest item has waited for the plan's timer (section 4.3.1).
+is ripe when its oldest item has waited for the watch's timer (section 4.3.1).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from catchment.monitor.heavy_hitters.plan import HeavyHitterPlan
+from catchment.monitor.heavy_hitters.watch import HeavyHitters
 
 __all__ = ["GradedBuffers"]
 
@@ -19,7 +19,7 @@ __all__ = ["GradedBuffers"]
 class GradedBuffers:
     """What waits, by grade.
 
-    >>> buffers = GradedBuffers(HeavyHitterPlan(tuple("abcdefgh"), theta=0.04, rho=0.5))
+    >>> buffers = GradedBuffers(HeavyHitters(phi=0.04, rho=0.5), sites=8)
     >>> buffers.sizes
     (1, 2, 3, 13)
     >>> buffers.grade(0.9), buffers.grade(0.05)
@@ -29,12 +29,12 @@ class GradedBuffers:
     (False, True)
     """
 
-    def __init__(self, plan: HeavyHitterPlan) -> None:
-        grades = int(math.log2(len(plan.sites))) + 1
-        self._floors = [plan.theta + (1 - plan.theta) / 2**k for k in range(1, grades)]
-        self._timer = plan.timer
-        lows = [*self._floors, plan.theta]
-        self.sizes = tuple(max(1, math.ceil(plan.rho * math.floor(1 / low + 1e-9) - 1e-9)) for low in lows)
+    def __init__(self, watch: HeavyHitters, sites: int) -> None:
+        grades = int(math.log2(sites)) + 1
+        self._floors = [watch.phi + (1 - watch.phi) / 2**k for k in range(1, grades)]
+        self._timer = watch.timer
+        lows = [*self._floors, watch.phi]
+        self.sizes = tuple(max(1, math.ceil(watch.rho * math.floor(1 / low + 1e-9) - 1e-9)) for low in lows)
         self.clear()
 
     def clear(self) -> None:

@@ -1,10 +1,10 @@
 """Detector: attacks out of claims: which targets are heavy, since when, through which sites, and how surely.
 
 Pure: it is shown claims one after the other and keeps the alarms that follow from them. A target is heavy if it may
-have at least theta of all sites' events (a claim misses none); `confidence` says how sure it is that it has.
+have at least phi of all sites' events (a claim misses none); `confidence` says how sure it is that it has.
 
 **Confidence.** The counts of a target exceed its truth by more than x in all rows with probability at most
-(m / (width x))^depth, by Markov for the sum over the sites as in `claim.py`. With x = high - theta m, what the counts
+(m / (width x))^depth, by Markov for the sum over the sites as in `claim.py`. With x = high - phi m, what the counts
 may be too high by before the target is no longer heavy, this is the probability that the alarm is false.
 
 **Since when.** In windows each site tells for how long the target has been heavy in every pane; the start is the
@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from catchment.monitor.heavy_hitters.claim import Claim, HeavyHitter
+from catchment.monitor.heavy_hitters.claim import HeavyClaim, HeavyHitter
 from catchment.monitor.heavy_hitters.names import Key
-from catchment.monitor.heavy_hitters.plan import HeavyHitterPlan
+from catchment.monitor.heavy_hitters.watch import HeavyHitters
 from catchment.sketch.checks import check_fraction
 
 __all__ = ["Alarm", "Detector"]
@@ -47,21 +47,23 @@ class Alarm:
 
 
 class Detector:
-    """Keeps the alarms of one plan.
+    """Keeps the alarms of one watch.
 
     Parameters
     ----------
-    plan
-        That of the machines whose claims are shown.
+    watch, sites
+        What the claims are of, and how many sites take part.
     involved
         The part of a target's count from which on a site is named; one tenth of an even part by default.
     confidence
         Alarms are raised from this confidence on; 0 raises one for all that may be heavy: none is missed.
     """
 
-    def __init__(self, plan: HeavyHitterPlan, *, involved: float | None = None, confidence: float = 0.0) -> None:
-        self._plan = plan
-        self._involved = check_fraction("involved", 0.1 / len(plan.sites) if involved is None else involved)
+    def __init__(
+        self, watch: HeavyHitters, sites: int, *, involved: float | None = None, confidence: float = 0.0
+    ) -> None:
+        self._watch = watch
+        self._involved = check_fraction("involved", 0.1 / sites if involved is None else involved)
         self._wanted = confidence
         self._open: dict[Key, Alarm] = {}
         self._closed: list[Alarm] = []
@@ -77,9 +79,9 @@ class Detector:
         """Those that are not over."""
         return tuple(self._open.values())
 
-    def observe(self, claim: Claim) -> tuple[Alarm, ...]:
+    def observe(self, claim: HeavyClaim) -> tuple[Alarm, ...]:
         """Take a claim in; returns the alarms that it raised. Unresolved items raise none: their round is under way."""
-        at = max((mark.time for mark in claim.cut.values()), default=0) if self._plan.window else claim.total
+        at = max((mark.time for mark in claim.cut.values()), default=0) if self._watch.window else claim.total
         heavy = {found.key: found for found in claim.heavy}
         undecided = {found.key for found in claim.unresolved}
         raised = []
@@ -113,7 +115,7 @@ class Detector:
         )
 
     def _confidence(self, found: HeavyHitter, total: int) -> float:
-        spare = float(found.answer.high) - self._plan.theta * total
+        spare = float(found.answer.high) - self._watch.phi * total
         if spare <= 0:
             return 0.0
-        return max(0.0, 1 - (total / (self._plan.width * spare)) ** self._plan.depth)
+        return max(0.0, 1 - (total / (self._watch.width * spare)) ** self._watch.depth)

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.errors import DamagedBytesError, TimeError
+from catchment.errors import DamagedBytesError
 from catchment.kernel.heavy_hitters import count_and_notice, remember
+from catchment.monitor.heavy_hitters.local import Local
 from catchment.monitor.heavy_hitters.names import Key, Names, hashes_of, in_order, keys_of
-from catchment.monitor.heavy_hitters.plan import HeavyHitterPlan
 from catchment.monitor.heavy_hitters.tally import Tally
-from catchment.sketch.checks import check_total, read_mass
+from catchment.monitor.heavy_hitters.watch import HeavyHitters
+from catchment.sketch.checks import read_mass
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import KeyBatch
 
@@ -25,47 +26,44 @@ I64 = NDArray[np.int64]
 _ROOM = 1 << 10
 
 
-class History:
-    """Counts of all events, and the candidates: the items whose count is at least theta of them.
+class History(Local):
+    """Counts of all events, and the candidates: the items whose count is at least phi of them.
 
     **Every item that is heavy here is a candidate.** Its share only falls between its arrivals. So if it is at least
-    theta of the first p events, it was at least theta of the first j when it last arrived, at position j <= p. The
+    phi of the first p events, it was at least phi of the first j when it last arrived, at position j <= p. The
     kernel compares each item at its own arrival, with a count that is never too low, so it was noticed then; since then
-    it was dropped only if its count was below theta of some q events, j <= q <= p, which is false.
+    it was dropped only if its count was below phi of some q events, j <= q <= p, which is false.
 
     A batch is looked at when it ends: what was noticed within it and has fallen below by then is no candidate.
     """
 
-    time = 0
-
-    def __init__(self, plan: HeavyHitterPlan, site: str) -> None:
-        self._share = plan.share
-        self._tally = Tally(plan, site)
+    def __init__(self, watch: HeavyHitters, site: str) -> None:
+        super().__init__()
+        self._share = watch.share
+        self._tally = Tally(watch, site)
         self._names: dict[int, Key] = {}
-        self.position = 0
 
     @property
     def total(self) -> int:
         return self.position
 
-    @property
-    def slack(self) -> int:
-        return self._tally.slack()
+    def slack(self, sites: int) -> int:
+        return self._tally.slack(sites)
 
     @property
     def candidates(self) -> Mapping[int, Key]:
-        """The candidates' names by their hashes."""
         return self._names
 
-    def take(self, batch: KeyBatch, at: Any = None, until: int | None = None) -> None:
-        """Count a batch and see who is a candidate after it."""
-        if at is not None or until is not None:
-            raise TimeError("times for a question about the whole history", "leave them out, or plan with window=")
-        batch.spans(np.zeros(0, dtype=np.int64))  # refuses keys that are hashes only: items must be named
-        check_total("events", self.position + len(batch))
-        for block in batch.blocks():
+    def _timed(self, batch: KeyBatch, times: Any) -> KeyBatch:
+        return batch  # times are for windows beside this one
+
+    def add(self, checked: KeyBatch) -> None:
+        for block in checked.blocks():
             self._count(block)
         self._drop()
+
+    def advance(self, time: int) -> None:
+        """Nothing changes: only windows keep time."""
 
     def _count(self, block: KeyBatch) -> None:
         hashes, done = block.hashes(), 0
@@ -91,11 +89,9 @@ class History:
             del self._names[hash_]
 
     def counts(self, hashes: U64) -> I64:
-        """Upper bounds."""
         return self._tally.counts(hashes)
 
     def onsets(self, hashes: U64) -> tuple[int, ...]:
-        """Nothing is known about when: only windows keep time."""
         return ()
 
     def write(self, writer: Writer) -> None:

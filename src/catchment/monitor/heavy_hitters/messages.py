@@ -11,7 +11,6 @@ A newer message of a sender replaces an older one, so loss, doubling, delay and 
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,11 +18,7 @@ from catchment.errors import DamagedBytesError
 from catchment.monitor.heavy_hitters.names import Key, Names
 from catchment.monitor.wire import BYTES, SINT, UINT, UINTS, Message, part, wire
 
-__all__ = ["HeavyAsk", "HeavyCoordinatorState", "HeavyHeard", "HeavyReport", "HeavySiteState", "digest_of"]
-
-
-def digest_of(items: Names | None, heavy: bytes) -> int:
-    return 0 if items is None else zlib.crc32(heavy, zlib.crc32(items.to_bytes())) & 0xFFFFFFF
+__all__ = ["HeavyAsk", "HeavyHeard", "HeavyReport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +32,7 @@ class HeavyReport(Message):
     kind: ClassVar[int] = 20
     query: int = wire(1, UINT, "Which question it is about.")
     epoch: int = wire(2, UINT, "The coordinator's life.")
-    asked: int = wire(3, UINT, "The version of the list that was asked for; 0: none.")
+    asked: int = wire(3, UINT, "The version of the list that the counts are of first; 0: none.")
     incarnation: int = wire(4, UINT, "The site's life.")
     seq: int = wire(5, UINT, "Rises with every report of a life.")
     position: int = wire(6, UINT, "How many events are in it.")
@@ -51,8 +46,9 @@ class HeavyReport(Message):
     counts: tuple[int, ...] = wire(11, UINTS, "Upper bounds: of the list, in its order, then of the others.")
     onsets: tuple[int, ...] = wire(12, UINTS)
     """For each heavy item of the list, the panes for which it has been heavy here without a break; only in windows."""
-    digest: int = wire(13, UINT)
-    """Of the list that was asked for: a coordinator that began from an old blob may have used its number before."""
+    sites: int = wire(13, UINT, "The number of sites that the slack is worked out for; 0: it is not known here yet.")
+    watch: int = wire(14, UINT, "A fingerprint of what is watched, until a report in this epoch has arrived.")
+    leaving: int = wire(15, UINT, "1: the stream is over. All its items are among the others.")
 
     def named(self) -> tuple[Key, ...]:
         return () if self.others is None else self.others.keys()
@@ -71,6 +67,7 @@ class HeavyAsk(Message):
     """The newest report that has arrived, by incarnation and sequence number."""
     items: Names | None = part(6, Names, "The items to count.")  # noqa: RUF009
     heavy: bytes = wire(7, BYTES, "A bit for each item: whether it is heavy.")
+    sites: int = wire(8, UINT, "How many sites take part.")
 
     def named(self) -> tuple[Key, ...]:
         return () if self.items is None else self.items.keys()
@@ -82,11 +79,6 @@ class HeavyAsk(Message):
         if bits >> count or self.heavy.endswith(b"\0"):
             raise DamagedBytesError(f"{len(self.heavy)} bytes of flags for {count} items")
         return tuple(bool(bits >> place & 1) for place in range(count))
-
-    @property
-    def digest(self) -> int:
-        """28 bits, so that it takes no more than four bytes in a report; 0 for an empty list."""
-        return digest_of(self.items, self.heavy)
 
     @staticmethod
     def packed(flags: tuple[bool, ...]) -> bytes:
@@ -103,26 +95,3 @@ class HeavyHeard(Message):
     epoch: int = wire(2, UINT, "The coordinator's life.")
     incarnation: int = wire(3, UINT, "The site's life.")
     heard: int = wire(4, UINT, "The newest report that has arrived.")
-
-
-@dataclass(frozen=True, slots=True)
-class HeavySiteState(Message):
-    """What a site keeps: which life this is, and its counts at one position."""
-
-    kind: ClassVar[int] = 25
-    query: int = wire(1, UINT, "Which question it is about.")
-    incarnation: int = wire(2, UINT, "The site's life.")
-    local: bytes = wire(3, BYTES, "The counts, packed.")
-
-
-@dataclass(frozen=True, slots=True)
-class HeavyCoordinatorState(Message):
-    """What a coordinator keeps: which life this is, and what it was watching."""
-
-    kind: ClassVar[int] = 26
-    query: int = wire(1, UINT, "Which question it is about.")
-    epoch: int = wire(2, UINT, "The coordinator's life.")
-    items: Names | None = part(3, Names, "The items to count.")  # noqa: RUF009
-
-    def named(self) -> tuple[Key, ...]:
-        return () if self.items is None else self.items.keys()

@@ -13,7 +13,7 @@ from catchment.monitor.wire import BYTES, SINTS, UINTS, Message, wire
 from catchment.sketch.items import ItemStore
 from catchment.sketch.keys import KeyBatch, hash_keys
 
-__all__ = ["Key", "Names", "hashes_of", "in_order", "keys_of"]
+__all__ = ["Key", "Names", "hashes_of", "in_order", "keys_of", "plain_key"]
 
 Key = int | str | bytes
 U64 = NDArray[np.uint64]
@@ -42,6 +42,11 @@ def keys_of(batch: KeyBatch) -> tuple[Key, ...]:
     store = ItemStore(len(batch))
     store.put(places, batch, places)
     return store.get(places)
+
+
+def plain_key(key: Key) -> int | str:
+    """As JSON has it; bytes that are no text as their hex digits."""
+    return key.hex() if isinstance(key, bytes) else key
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.errors import DamagedBytesError, ParameterError
+from catchment.errors import DamagedBytesError, InputError, ParameterError
+from catchment.monitor.heavy_hitters.local import Local
 from catchment.monitor.heavy_hitters.names import Key, hashes_of, in_order
-from catchment.monitor.heavy_hitters.plan import HeavyHitterPlan
 from catchment.monitor.heavy_hitters.tally import Tally
-from catchment.sketch.checks import check_total, read_mass
+from catchment.monitor.heavy_hitters.watch import HeavyHitters
+from catchment.sketch.checks import read_mass
 from catchment.sketch.codec import Reader, Writer
 from catchment.sketch.keys import KeyBatch
 from catchment.sketch.space_saving import SpaceSaving
-from catchment.window.clock import TIME_LIMIT, as_times, check_times
+from catchment.window.clock import TIME_LIMIT, as_times
 from catchment.window.runs import split_into_runs
 
 __all__ = ["Recent"]
@@ -85,47 +86,41 @@ class _Pane:
         return self.kept
 
 
-class Recent:
-    """Counts of the events in the window, and the candidates: the items whose count is at least theta of them.
+class Recent(Local):
+    """Counts of the events in the window, and the candidates: the items whose count is at least phi of them.
 
     **Every item that is heavy here is a candidate**, also one whose share rose because others left. Each pane has a
-    Space Saving with an error of theta/4: an item's count in the pane is at most the count that it keeps, or its floor,
-    always, and floors add up to at most theta/4 of the events in the window. So an item with more than that is kept
+    Space Saving with an error of phi/4: an item's count in the pane is at most the count that it keeps, or its floor,
+    always, and floors add up to at most phi/4 of the events in the window. So an item with more than that is kept
     and named by some pane, and the sum of these bounds over the panes is never below its count. Candidates are the
-    named items whose upper bound, the smaller one of this sum and Count-Min's, is at least theta of the events. They
+    named items whose upper bound, the smaller one of this sum and Count-Min's, is at least phi of the events. They
     are looked for after each batch and whenever the window moves, with or without an arrival.
     """
 
-    def __init__(self, plan: HeavyHitterPlan, site: str) -> None:
-        if plan.window is None:
-            raise ParameterError("a plan without a window", "give window=, or use History")
-        self._plan, self._site = plan, site
+    def __init__(self, watch: HeavyHitters, site: str) -> None:
+        if watch.window is None:
+            raise ParameterError("a watch without a window", "give window=, or use History")
+        super().__init__()
+        self._watch, self._site = watch, site
         self._panes: dict[int, _Pane] = {}
         self._newest: int | None = None  # the pane of the newest time known
-        self.position = self.too_late = 0
+        self.too_late = 0
         self._older: _Kept | None = None
         self._names: dict[int, Key] | None = None
         self._settle()
 
     def _new_pane(self) -> _Pane:
-        return _Pane(Tally(self._plan, self._site), SpaceSaving(epsilon=self._plan.theta / 4))
-
-    @property
-    def time(self) -> int:
-        """T; 0 before any time is known."""
-        return 0 if self._newest is None else (self._newest + 1) * self._plan.pane
+        return _Pane(Tally(self._watch, self._site), SpaceSaving(epsilon=self._watch.phi / 4))
 
     @property
     def total(self) -> int:
         return sum(pane.total for pane in self._panes.values())
 
-    @property
-    def slack(self) -> int:
-        return self._window.slack()
+    def slack(self, sites: int) -> int:
+        return self._window.slack(sites)
 
     @property
     def candidates(self) -> Mapping[int, Key]:
-        """The candidates' names by their hashes."""
         if self._names is None:
             self._names = self._found()
         return self._names
@@ -134,7 +129,7 @@ class Recent:
         total = self.total
         if not total:
             return {}
-        need = self._plan.share * total
+        need = self._watch.share * total
         older = self._summary()
         named = self._named_now(need - older.floor)
         hashes = np.unique(np.concatenate([older.hashes, np.fromiter(named, dtype=np.uint64, count=len(named))]))
@@ -160,28 +155,28 @@ class Recent:
 
     # -- events -----------------------------------------------------------------------------------------------
 
-    def take(self, batch: KeyBatch, at: Any = None, until: int | None = None) -> None:
-        """Count a batch, each event in its pane; then let time go on to `until`, if that is given."""
-        batch.spans(np.zeros(0, dtype=np.int64))  # refuses keys that are hashes only: items must be named
-        times = as_times(at, len(batch)) if len(batch) else np.zeros(0, dtype=np.int64)
-        last = np.array([] if until is None else [until], dtype=np.int64)
-        check_times(np.concatenate([times, last]))
-        check_total("events", self.position + len(batch))
-        numbers = (times - 1) // self._plan.pane
-        known = [] if self._newest is None else [self._newest]
-        newest = [*known, *numbers.max(keepdims=True, initial=-(2**62))[: times.size], *((last - 1) // self._plan.pane)]
-        if newest:
-            self._move(int(max(newest)))
+    def _timed(self, batch: KeyBatch, times: Any) -> tuple[KeyBatch, I64]:
+        if times is None:
+            raise InputError("events without times for a window", "give times= with every event")
+        return batch, as_times(times, len(batch))
+
+    def add(self, checked: tuple[KeyBatch, I64]) -> None:
+        """Count a batch, each event in its pane."""
+        batch, times = checked
+        numbers = (times - 1) // self._watch.pane
+        self._move(int(numbers.max()))
         self.position += len(batch)
-        if times.size:
-            self._count(batch, numbers, times)
-            self._names = None
+        self._count(batch, numbers, times)
+        self._names = None
+
+    def advance(self, time: int) -> None:
+        self._move((time - 1) // self._watch.pane)
 
     def _move(self, newest: int) -> None:
-        if newest == self._newest:
+        if self._newest is not None and newest <= self._newest:
             return
-        self._newest = newest
-        for number in [number for number in self._panes if number <= newest - self._plan.panes]:
+        self._newest, self.time = newest, (newest + 1) * self._watch.pane
+        for number in [number for number in self._panes if number <= newest - self._watch.panes]:
             self._window.cells -= self._panes.pop(number).tally.cells
         self._older = self._names = None
 
@@ -189,7 +184,7 @@ class Recent:
         assert self._newest is not None
         for run in split_into_runs(numbers, times, {"keys": batch}):
             keys: KeyBatch = run.columns["keys"]
-            if run.number <= self._newest - self._plan.panes:
+            if run.number <= self._newest - self._watch.panes:
                 self.too_late += len(keys)
                 continue
             if run.number not in self._panes:
@@ -197,7 +192,7 @@ class Recent:
             if run.number != self._newest:
                 self._older = None
             pane = self._panes[run.number]
-            before = pane.tally.cells.copy() if len(keys) > self._plan.width else None
+            before = pane.tally.cells.copy() if len(keys) > self._watch.width else None
             pane.tally.add(keys)
             if before is None:
                 self._window.add(keys)
@@ -222,7 +217,7 @@ class Recent:
             assert self._newest is not None
             pane = self._panes[number]
             if number != self._newest:  # that one has only begun
-                lasting &= pane.tally.counts(hashes) >= self._plan.share * pane.total
+                lasting &= pane.tally.counts(hashes) >= self._watch.share * pane.total
             found[lasting] = self._newest - number + 1
         return tuple(found.tolist())
 
@@ -241,10 +236,11 @@ class Recent:
         position, too_late, newest, count = reader.numbers("qqqI")
         self.position, self.too_late = read_mass(position), read_mass(too_late)
         self._newest = None if newest == -TIME_LIMIT else newest
+        self.time = 0 if self._newest is None else (newest + 1) * self._watch.pane
         self._panes = {}
         for _ in range(count):
             number, size = reader.numbers("qI")
-            if self._newest is None or not newest - self._plan.panes < number <= newest or number in self._panes:
+            if self._newest is None or not newest - self._watch.panes < number <= newest or number in self._panes:
                 raise DamagedBytesError(f"a pane {number} in the window up to {newest}")
             pane = self._new_pane()
             heaviest = SpaceSaving.from_bytes(reader.raw(size))
@@ -259,7 +255,7 @@ class Recent:
 
     def _settle(self) -> None:
         """Add the panes up anew."""
-        self._window = Tally(self._plan, self._site)
+        self._window = Tally(self._watch, self._site)
         for pane in self._panes.values():
             self._window.cells += pane.tally.cells
         self._older = self._names = None

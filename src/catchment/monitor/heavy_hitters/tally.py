@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from catchment.kernel.count_min import add_ones, look_up_smallest
 from catchment.kernel.hashing import column_draws
-from catchment.monitor.heavy_hitters.plan import HeavyHitterPlan
+from catchment.monitor.heavy_hitters.watch import HeavyHitters
 from catchment.sketch.bounds import empirical_slack
 from catchment.sketch.checks import MASS_LIMIT
 from catchment.sketch.codec import Reader, Writer
@@ -22,14 +22,14 @@ I64 = NDArray[np.int64]
 class Tally:
     """Counters in rows; unlike `CountMin` it can take a part away again, for windows.
 
-    A count is never below the truth. It is above it by more than `slack` with probability at most delta/(2 sites), by
-    Ting's argument (see `CountMin`), so that all sites' slacks hold together but for delta/2.
+    A count is never below the truth. It is above it by more than `slack(sites)` with probability at most
+    delta/(2 sites), by Ting's argument (see `CountMin`), so that all sites' slacks hold together but for delta/2.
     """
 
-    def __init__(self, plan: HeavyHitterPlan, site: str) -> None:
-        self.rows = column_draws(plan.seed_of(site), plan.depth)
-        self.cells: I64 = np.zeros((plan.depth, plan.width), dtype=np.int64)
-        self._delta = plan.delta / 2 / len(plan.sites)
+    def __init__(self, watch: HeavyHitters, site: str) -> None:
+        self.rows = column_draws(watch.seed_of(site), watch.depth)
+        self.cells: I64 = np.zeros((watch.depth, watch.width), dtype=np.int64)
+        self._delta = watch.delta / 2
 
     def add(self, batch: KeyBatch) -> None:
         for block in batch.blocks():
@@ -40,8 +40,8 @@ class Tally:
         look_up_smallest(self.cells, self.rows, hashes, out)
         return out
 
-    def slack(self) -> int:
-        return empirical_slack(self.cells, self._delta)
+    def slack(self, sites: int) -> int:
+        return empirical_slack(self.cells, self._delta / sites)
 
     def write(self, writer: Writer) -> None:
         writer.integers(self.cells)

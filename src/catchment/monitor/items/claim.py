@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from catchment.answer import Answer
-from catchment.monitor.heavy_hitters.names import Key, in_order
+from catchment.monitor.heavy_hitters.names import Key, in_order, plain_key
 from catchment.monitor.items.held import Held
 from catchment.monitor.items.watch import Items
 
@@ -54,7 +54,7 @@ class ItemsClaim:
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain Python values, ready for JSON; bytes that are no text as their hex digits."""
         items = [
-            {"key": _plain(item.key), "low": item.answer.low, "high": item.answer.high, "certain": item.certain}
+            {"key": plain_key(item.key), "low": item.answer.low, "high": item.answer.high, "certain": item.certain}
             for item in self.items
         ]
         return {
@@ -111,7 +111,3 @@ def _names(held: Iterable[Held], wanted: set[int]) -> dict[int, Key]:
         for place in np.flatnonzero(here).tolist():
             names[int(part.hashes[place])] = part.names[place]
     return names
-
-
-def _plain(key: Key) -> int | str:
-    return key.hex() if isinstance(key, bytes) else key
