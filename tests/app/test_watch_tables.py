@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment.app.jobs.claims import claim_line, shown_claim
+from catchment.app.jobs.claims import claim_line, shown_claim, shown_heavy
 from catchment.app.jobs.monitor import as_event, check_stream
-from catchment.app.watch_tables import read_watches
+from catchment.app.watch_tables import AnyWatch, read_watches
 from catchment.errors import ParameterError, SettingsError
-from catchment.monitor import Arrived, Coordinator, Frequency, InnerProduct, Items, RangeSum, Site, Total, Watch
+from catchment.monitor import Arrived, Coordinator, Frequency, HeavyHitters, InnerProduct, Items, RangeSum, Site, Total
+from catchment.monitor.heavy_hitters import Detector
 from catchment.monitor.site import Leave
 from catchment.net.settings import SourceSettings
 from catchment.net.source import Batch
@@ -20,7 +21,7 @@ from catchment.testing.lockstep import Lockstep
 from catchment.window.settings_tables import Places, Table
 
 
-def _read(**values: Any) -> Watch | Items:
+def _read(**values: Any) -> AnyWatch:
     table = Table({"name": "hot", **values}, ("watch",), Places("coordinator.toml"))
     return read_watches([table])["hot"]
 
@@ -45,6 +46,56 @@ def test_items_are_read() -> None:
 def test_items_that_make_no_sense_are_refused_with_their_place(values: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=r"coordinator\.toml.*" + words):
         _read(quantity="items", **values)
+
+
+def test_heavy_hitters_are_read() -> None:
+    read = _read(quantity="heavy_hitters", phi=0.05, window="5 minutes", epsilon=0.2, delta=0.01, rho=0.5, seed=3)
+    assert read == HeavyHitters(phi=0.05, window=300, epsilon=0.2, delta=0.01, rho=0.5, seed=3)
+    assert _read(quantity="heavy_hitters", phi=0.1) == HeavyHitters(phi=0.1)
+    for window, panes in ((20, 20), (64, 16), (7, 7), (3600, 30)):
+        assert _read(quantity="heavy_hitters", phi=0.1, window=f"{window} seconds") == HeavyHitters(
+            phi=0.1, window=window, panes=panes
+        )
+    assert _read(quantity="heavy_hitters", phi=0.1, window="61 seconds", panes=61) == HeavyHitters(
+        phi=0.1, window=61, panes=61
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "heavy hitters without a share"),
+        ({"phi": 0}, "phi = 0"),
+        ({"phi": 0.1, "threshold": 9}, "threshold"),
+        ({"phi": 0.1, "rho": 1.5}, "rho = 1.5"),
+        ({"phi": 0.1, "window": "61 seconds"}, "61 ticks.*60 ticks, or write panes = 1"),
+        ({"phi": 0.1, "window": "60 seconds", "panes": 7}, "panes=7"),
+    ],
+)
+def test_heavy_hitters_that_make_no_sense_are_refused_with_their_place(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=r"coordinator\.toml.*" + words):
+        _read(quantity="heavy_hitters", **values)
+
+
+def test_a_claim_of_heavy_hitters_is_one_line() -> None:
+    watch = HeavyHitters(phi=0.2, window=100, panes=10)
+    coordinator = Coordinator((watch,), ("a", "b"))
+    network = Lockstep(coordinator, {name: Site(name, (watch,)) for name in ("a", "b")})
+    detector = Detector(watch, 2)
+
+    def line() -> str:
+        claim = coordinator.heavy_hitters(1)
+        assert claim is not None
+        detector.observe(claim)
+        return claim_line("attacks", shown_heavy(claim, detector.active))
+
+    assert line() == "attacks: 0 items with 0.2 of all, of 0 events at 2 sites"
+    network.give("a", Arrived(["10.0.0.1"] * 60 + [f"1.{n}" for n in range(40)], times=[55] * 100))
+    network.give("b", Arrived([f"2.{n}" for n in range(60)], times=[57] * 60))
+    network.pass_time(20_000)
+    found = line()
+    assert found.startswith("attacks: 1 item with 0.2 of all: 10.0.0.1 in [")
+    assert found.endswith(", 60] since 50 through a, confidence 1, of 160 events at 2 sites")
 
 
 def test_a_claim_of_items_is_one_line() -> None:
@@ -112,7 +163,7 @@ def test_events_of_a_site_are_of_the_stream_that_its_source_says() -> None:
         check_stream(1, [product, total])
 
 
-def _read_at(source: SourceSettings, **values: Any) -> Watch | Items:
+def _read_at(source: SourceSettings, **values: Any) -> AnyWatch:
     table = Table({"name": "hot", **values}, ("watch",), Places("a.toml"))
     return read_watches([table], source=source)["hot"]
 

@@ -361,7 +361,7 @@ def test_a_coordinator_goes_on_from_what_was_durable(window: int | None) -> None
         old, new = (peer[name] for peer in peers)
         assert old.stored == new.stored
         for one, other in zip(old.held.active(), new.held.active(), strict=True):
-            assert list(one) == list(other)
+            assert np.array_equal(np.asarray(one), np.asarray(other))
     network = Lockstep(again, world.sites)  # the sites are the ones that were there, and need no whole list
     claim = again.items(1)
     assert claim is not None

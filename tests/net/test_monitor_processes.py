@@ -34,6 +34,11 @@ name = "pages"
 quantity = "items"
 threshold = 2000
 theta = 0.2
+
+[[watch]]
+name = "heavy"
+quantity = "heavy_hitters"
+phi = 0.1
 """
 BACK_WITHIN = 60.0
 """Seconds after the last start within which the answer must be about everything again; Python takes most of them."""
@@ -166,6 +171,11 @@ def test_killed_and_started_again_nothing_is_lost_or_counted_twice(world: World)
     for key, item in pages.items():
         assert world.counts[key] >= 1600
         assert item["low"] <= world.counts[key] <= item["high"]
+    heavy = {item["key"]: item for item in (*claims["heavy"]["heavy"], *claims["heavy"]["unresolved"])}
+    assert claims["heavy"]["total"] == sum(world.lines.values())
+    assert {key for key, count in world.counts.items() if count >= 0.1 * claims["heavy"]["total"]} <= set(heavy)
+    assert all(world.counts[key] <= item["high"] for key, item in heavy.items())
+    assert {alarm["target"] for alarm in claims["heavy"]["alarms"]} <= set(heavy)
 
 
 def test_stopped_kindly_they_end_well(world: World) -> None:
@@ -191,6 +201,12 @@ name = "pages"
 quantity = "items"
 window = "20 seconds"
 threshold = 50
+
+[[watch]]
+name = "heavy"
+quantity = "heavy_hitters"
+window = "20 seconds"
+phi = 0.5
 """
 
 
@@ -212,8 +228,9 @@ def test_while_sources_are_silent_windows_grow_empty(windows: World) -> None:
             break
     assert [item["key"] for item in full["pages"]["items"]] == ["/hot"]
     assert full["all"]["value"] >= 140
+    assert "/hot" in {item["key"] for item in (*full["heavy"]["heavy"], *full["heavy"]["unresolved"])}
     end = time.monotonic() + windows.back_within
-    while (claims := windows.claims())["pages"]["items"] or claims["all"]["value"] > 0:
+    while (claims := windows.claims())["pages"]["items"] or claims["all"]["value"] > 0 or claims["heavy"]["total"]:
         assert time.monotonic() < end, f"nothing comes, and this is claimed still: {claims}"
         time.sleep(0.1)
     assert claims["pages"]["missing"] == claims["all"]["missing"] == []

@@ -2,17 +2,25 @@
 
 [[watch]]
 name = "skew"
-quantity = "self_join"              # total, distinct, frequency, range_sum, self_join, inner_product or items
+quantity = "self_join"              # total, distinct, frequency, range_sum, self_join, inner_product,
+                                    # items or heavy_hitters
 theta = 0.1                         # how far from the truth the answer may be
 epsilon = 0.02                      # the sketch's part of that
 window = "1 hour"                   # leave it out for the whole history; times are in ticks of `tick`
 threshold = 1_000_000               # leave it out to follow the value; items need it: all that were seen as often
+
+[[watch]]
+name = "attacks"
+quantity = "heavy_hitters"
+phi = 0.05                          # items with this share of all events
+window = "5 minutes"
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from catchment.monitor.heavy_hitters import HeavyHitters
 from catchment.monitor.items import Items
 from catchment.monitor.items.watch import RULES
 from catchment.monitor.quantities import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total
@@ -22,7 +30,9 @@ from catchment.net.settings import SourceSettings
 from catchment.net.source.decoders import INTEGER
 from catchment.window.settings_tables import Table
 
-__all__ = ["read_watches"]
+__all__ = ["AnyWatch", "read_watches"]
+
+AnyWatch = Watch | Items | HeavyHitters
 
 _KINDS: dict[str, type[Watch]] = {
     "distinct": Distinct,
@@ -32,17 +42,16 @@ _KINDS: dict[str, type[Watch]] = {
     "self_join": SelfJoin,
     "total": Total,
 }
+_ITEMS, _HEAVY = "items", "heavy_hitters"
+_LEAST_PANES, _MOST_PANES = 10, 30
 
 
-_ITEMS = "items"
-
-
-def read_watches(tables: list[Table], *, source: SourceSettings | None = None) -> dict[str, Watch | Items]:
+def read_watches(tables: list[Table], *, source: SourceSettings | None = None) -> dict[str, AnyWatch]:
     """The watches by their names; numbers are places in the file.
 
     With a site's `source` those are refused that its events do not fit: windows in other ticks, keys of another type.
     """
-    watches: dict[str, Watch | Items] = {}
+    watches: dict[str, AnyWatch] = {}
     for place, table in enumerate(tables):
         name = table.text("name", cure='write name = "skew"')
         if name in watches:
@@ -78,9 +87,11 @@ def _check_fit(table: Table, source: SourceSettings) -> None:
             )
 
 
-def _watch(table: Table, number: int) -> Watch | Items:
-    quantity = table.choice("quantity", (*_KINDS, _ITEMS))
-    return _items(table, number) if quantity == _ITEMS else _value(table, number, _KINDS[quantity])
+def _watch(table: Table, number: int) -> AnyWatch:
+    quantity = table.choice("quantity", (*_KINDS, _ITEMS, _HEAVY))
+    if quantity == _ITEMS:
+        return _items(table, number)
+    return _heavy_hitters(table, number) if quantity == _HEAVY else _value(table, number, _KINDS[quantity])
 
 
 def _value(table: Table, number: int, kind: type[Watch]) -> Watch:
@@ -116,6 +127,41 @@ def _items(table: Table, number: int) -> Items:
     }
     table.finish()
     return table.places.checked(table.path, lambda: Items(**values))
+
+
+def _heavy_hitters(table: Table, number: int) -> HeavyHitters:
+    phi = table.number("phi", None, low=0, high=1)
+    if phi is None:
+        raise table.error("phi", "heavy hitters without a share", "write for instance phi = 0.05")
+    values: dict[str, Any] = {
+        "number": number,
+        "phi": phi,
+        "epsilon": table.number("epsilon", 0.1, low=0, high=1),
+        "delta": table.number("delta", 0.1, low=0, high=1),
+        "rho": table.number("rho", 1.0, low=0, high=1),
+        "window": _window(table),
+        "panes": _panes(table),
+        "seed": table.whole("seed", 0, low=0, high=2**63),
+    }
+    table.finish()
+    return table.places.checked(table.path, lambda: HeavyHitters(**values))
+
+
+def _panes(table: Table) -> int:
+    """As the file says, or as many as a window can be cut into, up to 30; fewer than 10 are too coarse to slide."""
+    window = _window(table)
+    if window is None or table.has("panes"):
+        given: int = table.whole("panes", _MOST_PANES, low=1, high=4096)
+        return given
+    most = max(count for count in range(1, _MOST_PANES + 1) if window % count == 0)
+    if most < min(_LEAST_PANES, window):
+        rounder = window - window % _LEAST_PANES
+        raise table.error(
+            "window",
+            f"a window of {window} ticks, which cannot be cut into {_LEAST_PANES} to {_MOST_PANES} equal panes",
+            f"give one of {rounder} ticks, or write panes = {most}",
+        )
+    return most
 
 
 def _window(table: Table) -> int | None:

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from catchment.answer import plain
+from catchment.app.watch_tables import AnyWatch
 from catchment.errors import NameNotFoundError
 from catchment.monitor.claim import Claim
 from catchment.monitor.coordinator import Coordinator
+from catchment.monitor.heavy_hitters import Alarm, Detector, HeavyClaim, HeavyHitters
 from catchment.monitor.items import Items, ItemsClaim
 from catchment.monitor.watch import Watch
 from catchment.net.settings import read_coordinator
 
-__all__ = ["CLAIMS", "Teller", "claim_line", "read_claims", "shown_claim"]
+__all__ = ["CLAIMS", "Teller", "claim_line", "read_claims", "shown_claim", "shown_heavy"]
 
 CLAIMS = "claims.json"
 OLD = 10.0
@@ -38,8 +40,11 @@ def read_claims(file: Path) -> tuple[str, float]:
 class Teller:
     """Prints claims that have changed, and keeps them in a file for others."""
 
-    def __init__(self, watches: dict[str, Watch | Items], file: Path, every: float) -> None:
+    def __init__(self, watches: dict[str, AnyWatch], sites: int, file: Path, every: float) -> None:
         self._watches, self._file, self._every = watches, file, every
+        self._detectors = {
+            watch.number: Detector(watch, sites) for watch in watches.values() if isinstance(watch, HeavyHitters)
+        }
         self._next = 0.0
         self._told: dict[str, Any] = {}
 
@@ -51,12 +56,7 @@ class Teller:
         self.tell(machine)
 
     def tell(self, machine: Coordinator) -> None:
-        now = {
-            name: shown_claim(
-                machine.items(watch.number) if isinstance(watch, Items) else machine.claim(watch.number), watch
-            )
-            for name, watch in self._watches.items()
-        }
+        now = {name: self._shown(machine, watch) for name, watch in self._watches.items()}
         if now == self._told:
             if self._file.exists():
                 os.utime(self._file)  # it is still what is claimed
@@ -69,8 +69,24 @@ class Teller:
         beside.write_text(json.dumps(now, indent=2, allow_nan=False))
         beside.replace(self._file)
 
+    def _shown(self, machine: Coordinator, watch: AnyWatch) -> dict[str, Any] | None:
+        if isinstance(watch, Items):
+            return shown_claim(machine.items(watch.number))
+        if isinstance(watch, Watch):
+            return shown_claim(machine.claim(watch.number), watch)
+        claim, detector = machine.heavy_hitters(watch.number), self._detectors[watch.number]
+        if claim is None:
+            return None
+        detector.observe(claim)
+        return shown_heavy(claim, detector.active)
 
-def shown_claim(claim: Claim | ItemsClaim | None, watch: Watch | Items | None = None) -> dict[str, Any] | None:
+
+def shown_heavy(claim: HeavyClaim, alarms: tuple[Alarm, ...]) -> dict[str, Any]:
+    """A claim of heavy hitters as JSON, and since when, through which sites and how surely each is heavy."""
+    return {**claim.to_dict(), "alarms": [alarm.to_dict() for alarm in alarms]}
+
+
+def shown_claim(claim: Claim | ItemsClaim | None, watch: Watch | None = None) -> dict[str, Any] | None:
     """A claim as JSON; of a watch with a threshold also the side that the value is on, within theta of the line."""
     if claim is None:
         return None
@@ -94,6 +110,8 @@ def claim_line(name: str, claim: dict[str, Any] | None) -> str:
     about = f"of {_counted(events, 'event')} at {_counted(len(claim['cut']), 'site')}{missing}"
     if "items" in claim:
         return f"{name}: {_item_words(claim)}, {about}"
+    if "alarms" in claim:
+        return f"{name}: {_heavy_words(claim)}, {about}"
     low, high = (_number(claim[end], endless) for end, endless in (("low", "-∞"), ("high", "∞")))
     side = f"{claim['side']} {_number(claim['threshold'])}: " if "side" in claim else ""
     return f"{name}: {side}{_number(claim['value'])} in [{low}, {high}], {about}"
@@ -121,6 +139,25 @@ def _item_words(claim: dict[str, Any]) -> str:
     more = ["..."] if len(items) > _ITEMS_SHOWN else []
     listed = f": {', '.join(first + more)}" if items else ""
     return f"{_counted(count, 'item')} from {claim['threshold']:,.6g} on{listed}"
+
+
+def _heavy_words(claim: dict[str, Any]) -> str:
+    """Who has the share, as far as it is known, the heaviest first."""
+    alarms = sorted(claim["alarms"], key=lambda alarm: -alarm["count"][1])
+    first = [_alarm_words(alarm) for alarm in alarms[:_ITEMS_SHOWN]]
+    more = ["..."] if len(alarms) > _ITEMS_SHOWN else []
+    listed = f": {', '.join(first + more)}" if alarms else ""
+    asked = f", {_counted(len(claim['unresolved']), 'more')} asked for" if claim["unresolved"] else ""
+    return f"{_counted(len(alarms), 'item')} with {claim['phi']:g} of all{listed}{asked}"
+
+
+def _alarm_words(alarm: dict[str, Any]) -> str:
+    low, high = alarm["count"]
+    through = ", ".join(sorted(alarm["sites"], key=lambda site: -alarm["sites"][site])[:_ITEMS_SHOWN])
+    return (
+        f"{_printable(alarm['target'])} in [{low:,}, {high:,}] since {alarm['started']} through {through}, "
+        f"confidence {alarm['confidence']:.4g}"
+    )
 
 
 def _counted(count: int, what: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -155,8 +155,8 @@ def to_json(found: Detection, *, phi: float, window: int) -> dict[str, Any]:
     """Everything, with times as text in UTC."""
     alarms = []
     for alarm in found.alarms:
-        row = asdict(alarm) | {name: _clock(getattr(alarm, name)) for name in ("detected", "started", "ended")}
-        alarms.append(row | {"target": _text(alarm.target)})
+        times = {name: _clock(getattr(alarm, name)) for name in ("detected", "started", "ended")}
+        alarms.append(alarm.to_dict() | times | {"target": _text(alarm.target)})
     return {
         "phi": phi, "window": window, "events": found.events, "sites": list(found.sites), "bytes": found.bytes,
         "messages": found.messages, "rounds": found.rounds, "alarms": alarms,

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from catchment.app.jobs.claims import CLAIMS, Teller
-from catchment.app.watch_tables import read_watches
+from catchment.app.watch_tables import AnyWatch, read_watches
 from catchment.errors import IdentityError, ParameterError
 from catchment.monitor.coordinator import Coordinator
-from catchment.monitor.items import Items
 from catchment.monitor.quantities import InnerProduct
 from catchment.monitor.site import Arrived, Leave, Site
-from catchment.monitor.watch import Watch
 from catchment.net.driver import Driver
 from catchment.net.run import run_coordinator, run_site
 from catchment.net.settings import read_coordinator, read_site
@@ -43,7 +41,7 @@ def start_coordinator(file: Path, *, every: float, heartbeat: float) -> int:
             "between. Start them with a --heartbeat of a third of the lease, or give a longer one",
             settings.lease / 1000, heartbeat,
         )  # fmt: skip
-    teller = Teller(watches, settings.state / CLAIMS, every)
+    teller = Teller(watches, len(settings.sites), settings.state / CLAIMS, every)
     refusals = _Refusals()
     told: list[Coordinator] = []
 
@@ -111,7 +109,7 @@ def _superseded(name: str) -> IdentityError:
     )
 
 
-def check_stream(stream: int, watches: Iterable[Watch | Items]) -> int:
+def check_stream(stream: int, watches: Iterable[AnyWatch]) -> int:
     """Which stream a site's events are of; the second is for watches of two streams only."""
     if stream and not all(isinstance(watch, InnerProduct) for watch in watches):
         raise ParameterError(

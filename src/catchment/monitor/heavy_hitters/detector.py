@@ -15,10 +15,11 @@ there is no time, and the start is the total of events at which it was first see
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from catchment.monitor.heavy_hitters.claim import HeavyClaim, HeavyHitter
-from catchment.monitor.heavy_hitters.names import Key
+from catchment.monitor.heavy_hitters.names import Key, plain_key
 from catchment.monitor.heavy_hitters.watch import HeavyHitters
 from catchment.sketch.checks import check_fraction
 
@@ -44,6 +45,10 @@ class Alarm:
     """The sites through which it came there: those with a sizeable part of it, and how much at most."""
     confidence: float
     """The highest confidence so far that it really was heavy."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain Python values, ready for JSON."""
+        return {**asdict(self), "target": plain_key(self.target), "count": list(self.count), "sites": dict(self.sites)}
 
 
 class Detector:
