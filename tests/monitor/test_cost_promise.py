@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from catchment.monitor import Arrived, Coordinator, Items, Site, Total
-from catchment.monitor.quantities import SelfJoin
+from catchment.monitor.machine import Send
+from catchment.monitor.peer import Peer
+from catchment.monitor.quantities import Distinct, SelfJoin
+from catchment.monitor.query import Query
 from catchment.monitor.watch import Watch
 from catchment.testing.lockstep import Lockstep
 
@@ -111,3 +115,45 @@ def test_items_that_leave_a_window_one_by_one_cost_no_more_than_to_forward_them(
 
     heartbeats = cost(0)
     assert cost(1000) - heartbeats <= 1.1 * 8 * 1000
+
+
+def _come_and_go(watch: Watch, sites: int, batches: int, period: int) -> int:
+    """What it costs when the load rises to sixty times as much and falls again, over and over."""
+    rng = np.random.default_rng(7)
+    coordinator, machines, network = _built(watch, sites)
+    names = list(machines)
+    for time in range(1, batches + 1):
+        count = 30 if (time // period) % 2 else 1
+        network.pass_time(5)
+        site = names[int(rng.integers(sites))]
+        network.give(site, Arrived(rng.zipf(1.1, count) % 20_000, times=np.full(count, time)))
+        if time % 4 == 0:
+            for name in names:
+                network.give(name, Arrived(time=time))
+    return _bytes(coordinator, machines)
+
+
+def test_a_load_that_comes_and_goes_buys_no_zones_in_vain() -> None:
+    """What the planner learns in one regime is wrong in the next: it was 1.4 times before there was a purse."""
+    watch = Distinct(theta=0.1, window=200)
+    everything = _come_and_go(replace(watch, rule="centralise"), 4, 1000, 150)
+    assert _come_and_go(watch, 4, 1000, 150) <= 1.1 * everything
+
+
+def test_a_long_zone_is_told_to_each_site_once_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Counter[tuple[int, str]]()
+    word = Query._word
+
+    def counted(self: Query, site: str, peer: Peer, now: int) -> Send:
+        sent = word(self, site, peer, now)
+        told[self._round, site] += len(sent.frame) > 500
+        return sent
+
+    monkeypatch.setattr(Query, "_word", counted)
+    rng = np.random.default_rng(3)
+    _, machines, network = _built(SelfJoin(theta=0.2, epsilon=0.1, delta=0.1, rule="full"), 4)
+    for _ in range(300):
+        network.pass_time(2)
+        network.give(f"s{rng.integers(len(machines))}", Arrived(rng.zipf(1.3, 20) % 20_000))
+    assert max(told.values()) == 1
+    assert sum(told.values()) > 20

@@ -7,7 +7,6 @@ a copy for each site and round.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,24 +17,13 @@ from catchment.monitor.machine import Persist
 from catchment.monitor.messages import Report
 from catchment.monitor.packing import LARGEST
 from catchment.monitor.peer import Ledger, Peer
-from catchment.monitor.planner import Past
+from catchment.monitor.planner import Past, Purse, Tally
 from catchment.monitor.vectors import read_change
 from catchment.monitor.watch import Watch
 
 __all__ = ["Contributions"]
 
 I64 = NDArray[np.int64]
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What was flushed in a round; parts are flushes of some of a drift only, whose events are counted later."""
-
-    events: int = 0
-    flushes: int = 0
-    flush_bytes: int = 0
-    parts: int = 0
-    part_bytes: int = 0
 
 
 class Contributions:
@@ -54,7 +42,7 @@ class Contributions:
             self._ledger.read(site, peer, blobs)
             self.total = self.total + peer.contribution
         self.grows = not any(peer.fell for peer in self.peers.values())
-        self._tally = _Tally()
+        self._tally, self._purse = Tally(), Purse()
 
     def read(self, site: str, report: Report) -> I64 | None:
         """The change in a report; refuse what no site of ours says, before anything is changed by it."""
@@ -138,12 +126,15 @@ class Contributions:
 
     def past(self, rule: str, members: Iterable[str]) -> Past:
         """The round so far, for the planner; who has not flushed in it has not moved."""
-        peers, tally = map(self.peers.__getitem__, members), self._tally
+        peers = map(self.peers.__getitem__, members)
         moves = tuple(peer.contribution - peer.start for peer in peers if peer.contribution is not peer.start)
-        whole, parts = (tally.flushes, tally.flush_bytes), (tally.parts, tally.part_bytes)
-        return Past(rule, tally.events, *whole, *parts, moves)
+        return Past(rule, self._tally, moves, self._purse)
+
+    def end_round(self) -> None:
+        """All of its flushes are in: the planner may judge by it."""
+        self._purse.note(self._tally.events, self._tally.size)
 
     def begin_round(self) -> None:
-        self._tally = _Tally()
+        self._tally = Tally()
         for peer in self.peers.values():
             peer.start = peer.contribution

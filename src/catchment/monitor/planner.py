@@ -10,12 +10,16 @@ many events its round would last, and what would be sent in it.
 
 The bytes of a flush of m events are taken to grow like a power of m between the sizes that were seen: an event that
 repeats a key costs nothing. Forwarding everything is push with no slack, so the choice is never much worse than that.
+
+A round foretells the next one only as long as the stream goes on as it did. Where it does not (a load that comes and
+goes), a zone with the whole reference, which every site is sent, has been paid for in vain. So what such zones have
+cost and not saved is kept below a small share of all that was spent (`Purse`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +27,7 @@ from numpy.typing import NDArray
 from catchment.monitor.safe import Zone
 from catchment.monitor.shift import Shift
 
-__all__ = ["Past", "Plan", "plan"]
+__all__ = ["Past", "Plan", "Purse", "Tally", "plan"]
 
 I64 = NDArray[np.int64]
 
@@ -36,22 +40,77 @@ LONGEST = 8.0
 """A round is not predicted to be longer than the last by more than this factor: drifts do not go straight on."""
 BETTER = 0.9
 """A rule takes over when its cost is below this share of the present one's."""
+CHEAP_ZONE = 200
+"""A zone of so many bytes is little beside a flush, and is not counted."""
+RISK = 0.05
+"""The share of all bytes that may be lost on zones; a push may lose about as much on news of its budgets."""
+
+
+@dataclass(slots=True)
+class Purse:
+    """What was spent on flushes, and how much of what zones have cost was not saved by them.
+
+    >>> purse = Purse()
+    >>> purse.note(events=1000, size=50_000)
+    >>> purse.allows(2_000), purse.allows(3_000)
+    (True, False)
+    >>> purse.pay(2_000)
+    >>> purse.allows(2_000)
+    False
+    >>> purse.note(events=1000, size=10_000)
+    >>> purse.settle(cost=50.0)  # a push would have taken 50,000 bytes for these events
+    >>> purse.allows(2_000)
+    True
+    """
+
+    spent: float = 0.0
+    lost: float = 0.0
+    events: int = 0  # since a zone was paid for
+    size: float = 0.0
+
+    def note(self, events: int, size: float) -> None:
+        """A round has ended, in which so many events took so many bytes."""
+        self.spent += size
+        self.events += events
+        self.size += size
+
+    def settle(self, cost: float) -> None:
+        """What the zone has saved, if a push would have cost so much for an event."""
+        self.lost = max(self.lost - max(cost * self.events - self.size, 0.0), 0.0)
+        self.events, self.size = 0, 0.0
+
+    def allows(self, price: float) -> bool:
+        return self.lost + price <= RISK * self.spent
+
+    def pay(self, price: float) -> None:
+        self.lost += price
+        self.events, self.size = 0, 0.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was flushed in a round; parts are flushes of some of a drift only, whose events are counted later."""
+
+    events: int = 0
+    flushes: int = 0
+    flush_bytes: int = 0
+    parts: int = 0
+    part_bytes: int = 0
+
+    @property
+    def size(self) -> int:
+        """All bytes, with what is around a flush."""
+        return self.part_bytes + self.flush_bytes + FLUSH_BYTES * (self.parts + self.flushes)
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A round that has ended: its rule, its events, flushes and their bytes, and how far those moved who flushed.
-
-    Parts are flushes of some of a drift only, as a push has them.
-    """
+    """A round that has ended: its rule, what was flushed in it, how far those moved who flushed; and all before it."""
 
     rule: str
-    events: int
-    flushes: int
-    flush_bytes: int
-    parts: int
-    part_bytes: int
+    tally: Tally
     moves: tuple[I64, ...]
+    purse: Purse = field(default_factory=Purse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,37 +128,44 @@ def plan(zones: dict[str, Zone], sites: int, past: Past | None) -> Plan:
     A round without events has ended because sites came or went: to send all of them a zone for each time that one does
     would have no bound, and a push has none to send.
     """
-    if past is None or not past.events or not past.flushes:
+    if past is None or not past.tally.events or not past.tally.flushes:
         return Plan("push", math.inf)
     first = next(iter(zones.values()))
     shifts = [Shift(cells) for cells in past.moves if np.any(cells)]
-    size = _flush_size(past)
-    plans = [_push(first, sites, past, shifts, size)]
-    plans += [_countdown(name, zone, sites, past, shifts, size) for name, zone in zones.items()]
+    size = _flush_size(past.tally)
+    push = _push(first, sites, past, shifts, size)
+    past.purse.settle(push.cost)
+    prices = {name: sites * len(zone.to_bytes()) for name, zone in zones.items()}
+    dear = {name: price for name, price in prices.items() if price > sites * CHEAP_ZONE}
+    allowed = {name: zone for name, zone in zones.items() if name not in dear or past.purse.allows(dear[name])}
+    plans = [push] + [_countdown(name, zone, sites, past, shifts, size) for name, zone in allowed.items()]
     best = min(plans, key=lambda one: one.cost)
     present = next((one for one in plans if one.rule == past.rule), best)
-    return best if best.cost < BETTER * present.cost else present
+    chosen = best if best.cost < BETTER * present.cost else present
+    if chosen.rule in dear:
+        past.purse.pay(dear[chosen.rule])
+    return chosen
 
 
-def _flush_size(past: Past) -> tuple[float, float]:
+def _flush_size(tally: Tally) -> tuple[float, float]:
     """The bytes of a flush of m events as scale · m^power."""
-    events, size = max(past.events / past.flushes, 2.0), max(past.flush_bytes / past.flushes, 1.0)
+    events, size = max(tally.events / tally.flushes, 2.0), max(tally.flush_bytes / tally.flushes, 1.0)
     power = min(max(math.log(size / KEY_BYTES) / math.log(events), 0.0), 1.0)
     return size / events**power, power
 
 
 def _push(zone: Zone, sites: int, past: Past, shifts: list[Shift], size: tuple[float, float]) -> Plan:
-    if past.rule == "push" and past.parts > past.flushes:  # as it went on, so it will
-        bytes_ = past.part_bytes + past.flush_bytes + FLUSH_BYTES * (past.parts + past.flushes)
-        return Plan("push", bytes_ / past.events)
+    tally = past.tally
+    if past.rule == "push" and tally.parts > tally.flushes:  # as it went on, so it will
+        return Plan("push", tally.size / tally.events)
     scale, power = size
-    each = past.events / max(len(shifts), 1)
+    each = tally.events / max(len(shifts), 1)
     cost = 0.0
     for shift in shifts:
         reach = sites * shift.reach(zone.counted)
         held = max(each * zone.at_zero / max(reach, 1e-300), 1.0)
         cost += (scale * held**power + FLUSH_BYTES) * (each / held)
-    return Plan("push", cost / past.events)
+    return Plan("push", cost / tally.events)
 
 
 def _countdown(name: str, zone: Zone, sites: int, past: Past, shifts: list[Shift], size: tuple[float, float]) -> Plan:
@@ -109,7 +175,7 @@ def _countdown(name: str, zone: Zone, sites: int, past: Past, shifts: list[Shift
         zone.follow(shift)
         used += zone.at_zero - zone.slack(shift, sites)
     longer = min(sites * zone.at_zero / max(used, 1e-300), LONGEST)
-    events = max(past.events * longer, 1.0)
+    events = max(past.tally.events * longer, 1.0)
     data = sites * (scale * max(events / sites, 1.0) ** power + FLUSH_BYTES + len(zone.to_bytes()))
     step = sites * STEP_BYTES
     # A step more is worth the share of the round that is left: end when that is less than it costs.

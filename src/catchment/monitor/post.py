@@ -28,6 +28,7 @@ from catchment.monitor.machine import COORDINATOR, NEVER, Action, Purpose, Send
 from catchment.monitor.messages import WANT_FLUSH, WANT_STATISTIC, Flush, Order, Report
 from catchment.monitor.owner import SiteOwner
 from catchment.monitor.patience import Patience
+from catchment.monitor.planner import CHEAP_ZONE
 from catchment.monitor.rules.base import Guard, Terms
 from catchment.monitor.vectors import Drift, Vector
 from catchment.monitor.watch import Watch
@@ -130,6 +131,8 @@ class Post:
         if order.zone:
             self._guard = self._watch.guard(order.rule, order.zone, self._drift)
             self._zoned = order.epoch, order.round
+            # Until it is acknowledged it is said with every order, and a long one must not be said twice.
+            self._speak = self._speak or len(order.zone) > CHEAP_ZONE
         elif self._guard is not None and self._zoned == (order.epoch, order.keeps):
             self._guard.restart(order.share)
         else:

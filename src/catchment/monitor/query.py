@@ -224,6 +224,7 @@ class Query(Part[Peer]):
         if not self._members:
             self._rest()
             return
+        self._contributions.end_round()
         self._rule = self._kept_zone() or self._new_zone()
         self._contributions.begin_round()
         for site in self._members:
