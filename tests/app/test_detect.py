@@ -41,7 +41,7 @@ def test_the_target_is_found_with_its_start_and_its_sites(tmp_path: Path) -> Non
     options = ["--phi", "0.2", "--window", "60", "--panes", "6", "--site", "Router", "--json"]
     shown = CliRunner().invoke(app, [str(flows(tmp_path / "f.csv.gz")), *options])
     assert shown.exit_code == 0, shown.output
-    found = json.loads(shown.output)
+    found = json.loads(shown.stdout)
     assert found["events"] == 3_000
     (alarm,) = found["alarms"]
     assert alarm["target"] == "10.0.0.1"

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from catchment.answer import Answer
 from catchment.errors import BytesError, InputError, KeyTypeError, NameNotFoundError, ParameterError
 from catchment.monitor import Arrived, Coordinator, HeavyClaim, HeavyHitters, Leave, Site, Total
-from catchment.monitor.heavy_hitters import Detector
+from catchment.monitor.heavy_hitters import Detector, HeavyHitter, Mark
 from catchment.monitor.heavy_hitters.buffers import GradedBuffers
 from catchment.monitor.heavy_hitters.history import History
 from catchment.monitor.heavy_hitters.messages import HeavyAsk, HeavyReport
@@ -63,7 +64,7 @@ def test_sizes_are_those_of_the_thesis() -> None:
     "wrong",
     [
         {"phi": 0.0}, {"phi": 1.0}, {"rho": 0.0}, {"rho": 1.5}, {"window": 100, "panes": 30}, {"panes": 0},
-        {"number": 0}, {"seed": -1}, {"delta": 0.0}, {"phi": 1e-9},
+        {"number": 0}, {"seed": -1}, {"delta": 0.0}, {"phi": 1e-7}, {"phi": 1e-5, "window": 300},
     ],
 )  # fmt: skip
 def test_a_watch_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
@@ -464,3 +465,16 @@ def test_an_attack_is_told_with_its_start_its_sites_and_its_end() -> None:
     assert set(alarm.sites) == {"a", "b"}
     assert alarm.confidence > 0.99
     assert detector.active == ()
+
+
+def test_an_alarm_that_the_bounds_prove_is_as_sure_as_they_are() -> None:
+    """A target just above the line: by Markov alone nothing is sure of it, by what the rows hold it is."""
+    watch = HeavyHitters(phi=0.1, window=300)
+    found = HeavyHitter("target", Answer(2672, 2612, 2672, confidence=0.9, epsilon=0.1), {"a": 2672})
+    for total, least, most in ((25_519, 0.9, 0.9), (26_500, 0.0, 0.0), (10_000, 0.99, 1.0)):
+        claim = HeavyClaim(1, 0.1, {"a": Mark(total, 300, total)}, total, (found,), ())
+        detector = Detector(watch, 1)
+        detector.observe(claim)
+        (alarm,) = detector.active
+        assert least <= alarm.confidence <= most
+    assert Detector(watch, 1, confidence=0.5).observe(claim) == (alarm,)

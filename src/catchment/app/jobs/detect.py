@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
-from catchment.app.report import Report, shown
+from catchment.app.report import Progress, Report, shown
 from catchment.errors import InputError, NameNotFoundError, ParameterError
 from catchment.monitor import Arrived, Coordinator, Site
 from catchment.monitor.heavy_hitters import Alarm, Detector, HeavyHitters
@@ -24,6 +24,7 @@ __all__ = ["Detection", "detect_in", "read_flows", "run_detect", "to_json", "to_
 
 I64 = NDArray[np.int64]
 
+_FLOW_BYTES = 8
 _LEASE = 60_000
 """Milliseconds of recorded time; sites say at least every third of it how far they are."""
 
@@ -40,6 +41,11 @@ class Detection:
     bytes: int
     messages: int
     rounds: int
+
+    @property
+    def over_forwarding(self) -> float:
+        """Its bytes, over those of every target as it is hashed."""
+        return self.bytes / (_FLOW_BYTES * self.events)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +105,14 @@ def _seconds(path: Path, stamps: pa.ChunkedArray) -> I64:
     return np.asarray(times.astype("datetime64[s]").astype(np.int64))
 
 
-def detect_in(flows: Flows, watch: HeavyHitters, *, confidence: float = 0.0, step: int | None = None) -> Detection:
+def detect_in(
+    flows: Flows,
+    watch: HeavyHitters,
+    *,
+    confidence: float = 0.0,
+    step: int | None = None,
+    progress: Progress = lambda *_: None,
+) -> Detection:
     """Run the machines over flows in time order, `step` seconds at a time, with a perfect network between them.
 
     A step is a pane unless given: shorter ones notice sooner, within the pane, and take longer.
@@ -124,6 +137,7 @@ def detect_in(flows: Flows, watch: HeavyHitters, *, confidence: float = 0.0, ste
         assert claim is not None  # every site speaks when it begins
         detector.observe(claim)
         begin = int(end)
+        progress("replaying flows", begin / flows.at.size)
     books = [coordinator.traffic, *(site.traffic for site in sites.values())]
     moved, messages = sum(book.bytes() for book in books), sum(book.messages() for book in books)
     return Detection(detector.alarms, flows.at.size, flows.names, moved, messages, coordinator.rounds(watch.number))
@@ -140,15 +154,18 @@ def run_detect(
     key: str,
     confidence: float,
     seed: int,
+    progress: Progress = lambda *_: None,
 ) -> Detection:
     """Read the flows and run the protocol over them."""
+    if not 0 < phi < 1:
+        raise ParameterError(f"--phi {phi}", "give a share between 0 and 1, such as 0.05")
     if window % panes:
         raise ParameterError(f"--window {window} in {panes} panes", "give a window that is a multiple of --panes")
     if not 0 <= confidence < 1:
         raise ParameterError(f"--confidence {confidence}", "give a number from 0 to below 1")
     flows = read_flows(file, key=key, site=site, sites=sites, seed=seed)
     watch = HeavyHitters(phi=phi, window=window, panes=panes, seed=seed)
-    return detect_in(flows, watch, confidence=confidence)
+    return detect_in(flows, watch, confidence=confidence, progress=progress)
 
 
 def to_json(found: Detection, *, phi: float, window: int) -> dict[str, Any]:
@@ -159,7 +176,7 @@ def to_json(found: Detection, *, phi: float, window: int) -> dict[str, Any]:
         alarms.append(alarm.to_dict() | times | {"target": _text(alarm.target)})
     return {
         "phi": phi, "window": window, "events": found.events, "sites": list(found.sites), "bytes": found.bytes,
-        "messages": found.messages, "rounds": found.rounds, "alarms": alarms,
+        "over_forwarding": found.over_forwarding, "messages": found.messages, "rounds": found.rounds, "alarms": alarms,
     }  # fmt: skip
 
 
@@ -175,9 +192,15 @@ def to_report(found: Detection, *, phi: float, window: int) -> Report:
     ]  # fmt: skip
     notes = [
         f"{shown(found.events)} flows at {len(found.sites)} sites; {shown(found.bytes)} bytes in "
-        f"{shown(found.messages)} messages and {found.rounds} rounds.",
-        "The largest share and count of each, in a window; times are UTC, starts to the length of a pane.",
+        f"{shown(found.messages)} messages and {found.rounds} rounds: {found.over_forwarding:.2g} of what forwarding "
+        f"every flow would take, at {_FLOW_BYTES} bytes each.",
+        "The largest share of each in a window, and its count there; times are UTC, starts to the length of a pane.",
     ]
+    if found.over_forwarding > 1:
+        notes.append(
+            "With so few flows at a site for this phi nearly every target is a candidate: forwarding is cheaper. "
+            "Choose a larger phi or window, or fewer sites."
+        )
     return Report(f"Targets with {phi:g} of all flows in {window} s", columns, rows, {}, notes)
 
 

@@ -5,7 +5,8 @@ have at least phi of all sites' events (a claim misses none); `confidence` says 
 
 **Confidence.** The counts of a target exceed its truth by more than x in all rows with probability at most
 (m / (width x))^depth, by Markov for the sum over the sites as in `claim.py`. With x = high - phi m, what the counts
-may be too high by before the target is no longer heavy, this is the probability that the alarm is false.
+may be too high by before the target is no longer heavy, this is the probability that the alarm is false. Where the
+answer's lower end is above phi m, so is the truth with the answer's confidence, which may be more.
 
 **Since when.** In windows each site tells for how long the target has been heavy in every pane; the start is the
 earliest of these over the sites involved, to the length of a pane, and no earlier than the window. Without windows
@@ -120,7 +121,8 @@ class Detector:
         )
 
     def _confidence(self, found: HeavyHitter, total: int) -> float:
-        spare = float(found.answer.high) - self._watch.phi * total
-        if spare <= 0:
-            return 0.0
-        return max(0.0, 1 - (total / (self._watch.width * spare)) ** self._watch.depth)
+        needed = self._watch.phi * total
+        proven = found.answer.confidence if float(found.answer.low) >= needed else 0.0
+        spare = float(found.answer.high) - needed
+        false = (total / (self._watch.width * spare)) ** self._watch.depth if spare > 0 else 1.0
+        return max(proven, 1 - false)

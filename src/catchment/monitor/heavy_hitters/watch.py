@@ -17,6 +17,8 @@ __all__ = ["HeavyHitters"]
 
 _HAIR = 1e-12
 """Thresholds are this much lower than phi, relatively: rounding can then only add an item, never lose one."""
+_MOST_CELLS = 1 << 26
+"""Half a gigabyte at a site."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,6 @@ class HeavyHitters:
         if not 0 < self.rho <= 1:
             raise ParameterError(f"rho={self.rho!r}", "give a number above 0 and at most 1")
         check_whole("seed", self.seed, 0, 2**64 - 1)
-        check_whole("width", self.width, 1, 2**28)
         check_whole("panes", self.panes, 1, 4096)
         if self.window is not None:
             check_whole("window", self.window, 1, TIME_LIMIT)
@@ -93,6 +94,13 @@ class HeavyHitters:
                 raise ParameterError(
                     f"window={self.window} and panes={self.panes}", "give a window that is a multiple of its panes"
                 )
+        cells = self.width * self.depth * (1 if self.window is None else self.panes + 1)
+        if cells > _MOST_CELLS:
+            raise ParameterError(
+                f"{cells:,} counters at every site for phi={self.phi:g}, epsilon={self.epsilon:g}"
+                + ("" if self.window is None else f" in {self.panes} panes"),
+                f"choose a larger phi or epsilon, or fewer panes: {_MOST_CELLS:,} are the most",
+            )
 
     @property
     def fingerprint(self) -> int:
