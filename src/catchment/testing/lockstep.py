@@ -19,11 +19,14 @@ __all__ = ["Lockstep"]
 class Lockstep:
     """Owns the machines and a clock of milliseconds; blobs are kept in `durable`, by machine and name.
 
+    Peers have no coordinator: give None.
+
     `delivered` counts messages: nothing that a machine says of others can have changed while it has not.
     """
 
-    def __init__(self, coordinator: Machine, sites: Mapping[str, Machine]) -> None:
-        self._machines: dict[str, Machine] = {COORDINATOR: coordinator, **sites}
+    def __init__(self, coordinator: Machine | None, sites: Mapping[str, Machine]) -> None:
+        self._machines: dict[str, Machine] = {} if coordinator is None else {COORDINATOR: coordinator}
+        self._machines |= sites
         self.now = 0
         self.delivered = 0
         self.durable: dict[tuple[str, str], bytes] = {}
