@@ -148,6 +148,19 @@ def test_a_kind_stop_keeps_what_came_by_standard_input(office: Office) -> None:
     office.wait_until(lambda: office.claim()["value"] == 3010)
 
 
+def test_a_file_that_was_rotated_is_refused_after_a_restart_too_and_the_claim_stays(office: Office) -> None:
+    office.rows("a.csv", 3000)
+    office.describe("a", 'format = "csv"\npath = "a.csv"\nkey = "url"\nfollow = true')
+    office.start("coordinator", "coordinator")
+    site = office.start("site", "a")
+    office.wait_until(lambda: office.claim()["value"] == 3000)
+    office.rows("a.csv", 10)
+    assert site.wait(WITHIN) == 1
+    assert office.start("site", "a").wait(WITHIN) == 1
+    assert office.log("a").count("is not the file that was read up to byte") == 2
+    assert office.claim()["value"] == 3000
+
+
 def test_a_site_with_other_watches_is_named(office: Office) -> None:
     office.rows("a.csv", 10)
     office.describe("a", 'format = "csv"\npath = "a.csv"\nkey = "url"', WATCH + "theta = 0.2\n")

@@ -5,7 +5,9 @@ written in another thread, so that the loop goes on; whatever the machine asks f
 order, and the blobs among it are made durable in one round.
 
 A frame that the machine cannot read (`BytesError`) is counted and dropped. Any other exception of the machine ends the
-driver: it knows no more what it would be promising. What was asked for before is still carried out.
+driver: it knows no more what it would be promising. What was asked for before is still carried out. A source that fails
+ends it too, but as a stop does: what it gave until then is good, and is made durable first. Otherwise a later life
+would begin from an older state, and might read another file from its first byte in place of the one that was refused.
 """
 
 from __future__ import annotations
@@ -105,6 +107,7 @@ class Driver:
             if self._source is not None:
                 self._take_batch()  # one that was read ahead may be the last that there is
                 self._carry_out(self._machine.handle(Stopping(), self._clock()))
+                _raise_failure(work)
         except CatchmentError:
             raise  # it says itself what is wrong, and what to do
         except Exception:
@@ -118,9 +121,9 @@ class Driver:
     async def _turns(self, work: list[asyncio.Future[None]]) -> None:
         while not self._stopping:
             self._wake.clear()
-            for task in work:
-                if task.done():
-                    task.result()  # only the source may end by itself
+            _raise_failure(work[:1])  # of the disk
+            if work[-1].done():
+                return  # the source has failed
             busy = False
             if self._blobs_waiting < _BEHIND:
                 busy = self._take_tick() | self._take_frames() | self._take_batch()
@@ -248,3 +251,9 @@ class Driver:
         if self._source is not None:
             self._source.close()
             self._source.bad.sum_up()
+
+
+def _raise_failure(work: list[asyncio.Future[None]]) -> None:
+    for task in work:
+        if task.done():
+            task.result()
