@@ -238,3 +238,19 @@ def test_what_a_source_gave_before_it_failed_is_durable(tmp_path: Path) -> None:
 
     asyncio.run(play())
     assert [type(event) for event in taken[2:]] == [Stopping]
+
+
+def test_a_machine_is_told_once_that_its_source_has_ended(tmp_path: Path) -> None:
+    async def play() -> None:
+        told: list[Any] = []
+
+        def script(event: Any, _: int) -> list[Action]:
+            told.append(event)
+            return [Persist("state", b"all")] if isinstance(event, Stopping) else []
+
+        async with running(Scripted(script), Wire(), tmp_path, source=Numbers(10)) as driver:
+            await until(lambda: driver.counts["rounds"] == 1)
+            await asyncio.sleep(0.2)
+            assert [isinstance(event, Stopping) for event in told] == [False, True]
+
+    asyncio.run(play())

@@ -80,6 +80,7 @@ class Driver:
         self._stopping = False
         self._batch: Batch | None = None
         self._batch_taken = asyncio.Event()
+        self._end_told = False
         self._waiting: deque[Action] = deque()
         self._blobs_waiting = 0
         self._persist_asked = asyncio.Event()
@@ -126,7 +127,7 @@ class Driver:
                 return  # the source has failed
             busy = False
             if self._blobs_waiting < _BEHIND:
-                busy = self._take_tick() | self._take_frames() | self._take_batch()
+                busy = self._take_tick() | self._take_frames() | self._take_batch() | self._take_end()
             if self._done():
                 return
             if busy:
@@ -179,6 +180,14 @@ class Driver:
         self.counts["batches"] += 1
         self.counts["events"] += len(batch)
         self._carry_out(self._machine.handle(self._as_event(batch), self._clock()))
+        return True
+
+    def _take_end(self) -> bool:
+        """Tell the machine that its source has ended, once: a site may stay for days after that."""
+        if self._end_told or not self.source_ended:
+            return False
+        self._end_told = True
+        self._carry_out(self._machine.handle(Stopping(), self._clock()))
         return True
 
     async def _feed(self, source: Source) -> None:

@@ -66,7 +66,7 @@ def start_coordinator(file: Path, *, every: float, heartbeat: float) -> int:
     return code
 
 
-def start_site(file: Path, *, once: bool, heartbeat: float, keep: int) -> int:
+def start_site(file: Path, *, once: bool, heartbeat: float, keep: int, keep_every: float) -> int:
     """Run until it is told to stop, or until the source has ended; the exit code."""
     settings = read_site(file, also=("watch",))
     watches = tuple(read_watches(settings.more["watch"], source=settings.source).values())
@@ -81,7 +81,12 @@ def start_site(file: Path, *, once: bool, heartbeat: float, keep: int) -> int:
     def build(blobs: dict[str, bytes]) -> Site:
         # In microseconds: of two processes that begin under one name, at a boot say, one must be the later.
         life = time.time_ns() // 1000
-        running.append(Site(settings.name, watches, blobs=blobs, life=life, heartbeat=int(heartbeat * 1000), keep=keep))
+        running.append(
+            Site(
+                settings.name, watches, blobs=blobs, life=life, heartbeat=int(heartbeat * 1000), keep=keep,
+                keep_every=int(keep_every * 1000),
+            )
+        )  # fmt: skip
         return running[0]
 
     oddities = _Oddities()
