@@ -11,9 +11,21 @@ from catchment.app.jobs.claims import claim_line, shown_claim, shown_heavy
 from catchment.app.jobs.monitor import as_event, check_stream
 from catchment.app.watch_tables import AnyWatch, read_watches
 from catchment.errors import ParameterError, SettingsError
-from catchment.monitor import Arrived, Coordinator, Frequency, HeavyHitters, InnerProduct, Items, RangeSum, Site, Total
+from catchment.monitor import (
+    Arrived,
+    Coordinator,
+    Frequency,
+    HeavyHitters,
+    InnerProduct,
+    Items,
+    RangeSum,
+    SelfJoin,
+    Site,
+    Total,
+)
 from catchment.monitor.heavy_hitters import Detector
 from catchment.monitor.site import Leave
+from catchment.monitor.watch import Watch
 from catchment.net.settings import SourceSettings
 from catchment.net.source import Batch
 from catchment.net.source.decoders import INTEGER, Fields
@@ -136,7 +148,7 @@ def test_keys_that_would_command_a_terminal_are_escaped_and_long_sets_are_cut() 
     coordinator = Coordinator((watch,), ("a",))
     network = Lockstep(coordinator, {"a": Site("a", (watch,))})
     network.give("a", Arrived(["\x1b[2Jgone", "ü"] * 3 + [f"k{number}" for number in range(12_000)]))
-    shown = shown_claim(coordinator.items(1))
+    shown = shown_claim(coordinator.items(1), watch)
     assert shown is not None
     assert (len(shown["items"]), shown["left_out"]) == (10_000, 2002)
     line = claim_line("hot", shown)
@@ -220,3 +232,31 @@ def test_a_threshold_says_its_side() -> None:
     assert shown is not None
     assert (shown["side"], shown["threshold"]) == ("above", 1_000_000)
     assert shown["low"] > 900_000
+
+
+@pytest.mark.parametrize(
+    ("watch", "confidence"),
+    [
+        (Total(), 1.0),
+        (Frequency(key="a", theta=0.2), 1.0),
+        (RangeSum(keys=("a", "b")), 1.0),
+        (Total(window=60), 0.99),
+        (SelfJoin(delta=0.1), 0.8),
+    ],
+)
+def test_json_names_theta_and_the_window_and_says_how_sure_it_is(watch: Watch, confidence: float) -> None:
+    coordinator = Coordinator((watch,), ("a",))
+    Lockstep(coordinator, {"a": Site("a", (watch,))}).give("a", Arrived(["a"] * 9, times=[1] * 9))
+    shown = shown_claim(coordinator.claim(1), watch)
+    assert shown is not None
+    assert "epsilon" not in shown
+    assert (shown["theta"], shown["window"], shown["confidence"]) == (watch.theta, watch.window, confidence)
+
+
+def test_json_of_items_names_theta_and_the_window() -> None:
+    watch = Items(threshold=3, window=60)
+    coordinator = Coordinator((watch,), ("a",))
+    Lockstep(coordinator, {"a": Site("a", (watch,))})
+    shown = shown_claim(coordinator.items(1), watch)
+    assert shown is not None
+    assert (shown["theta"], shown["window"]) == (watch.theta, 60)

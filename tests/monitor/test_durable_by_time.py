@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from catchment.monitor import Arrived, Site
-from catchment.monitor.machine import Stopping, Tick
+from catchment.monitor.machine import Persist, Stopping, Tick
 from catchment.monitor.quantities import Total
 from catchment.monitor.site import STATE
 
@@ -14,7 +14,7 @@ WATCH = Total(rule="centralise")
 
 def kept(site: Site, event: Any, now: int) -> bool:
     """Whether the site makes its state durable at this event; what it then keeps is all that it has."""
-    blobs = [action.blob for action in site.handle(event, now) if getattr(action, "name", "") == STATE]
+    blobs = [act.blob for act in site.handle(event, now) if isinstance(act, Persist) and act.name == STATE]
     assert all(Site("a", (WATCH,), blobs={STATE: blob}).position == site.position for blob in blobs)
     return bool(blobs)
 
