@@ -217,8 +217,17 @@ def test_a_window_is_in_the_ticks_of_the_source() -> None:
         _read_at(minutes, quantity="total", window="1 hour")
     with pytest.raises(SettingsError, match="without a time"):
         _read_at(SourceSettings("csv", Fields("url")), quantity="total", window="1 hour")
-    with pytest.raises(SettingsError, match="window = "):
+    with pytest.raises(SettingsError, match='window = "500 milliseconds": give at least 1 second'):
         _read(quantity="total", window="500 milliseconds")
+    with pytest.raises(SettingsError, match='window = "0 seconds": give at least 1 minute'):
+        _read(quantity="total", window="0 seconds", tick="1 minute")
+
+
+@pytest.mark.parametrize("quantity", [{"quantity": "total"}, {"quantity": "items", "threshold": 9}])
+def test_a_window_is_a_whole_number_of_ticks(quantity: dict[str, Any]) -> None:
+    assert _read(window="120 seconds", tick="1 minute", **quantity).window == 2
+    with pytest.raises(SettingsError, match=r'"90 seconds" is no whole number of ticks of 1 minute: give a multiple'):
+        _read(window="90 seconds", tick="1 minute", **quantity)
 
 
 def test_a_threshold_says_its_side() -> None:

@@ -28,6 +28,7 @@ from catchment.monitor.rules.registry import NAMES
 from catchment.monitor.watch import Watch
 from catchment.net.settings import SourceSettings
 from catchment.net.source.decoders import INTEGER
+from catchment.window.durations import spoken
 from catchment.window.settings_tables import Table
 
 __all__ = ["AnyWatch", "read_watches"]
@@ -68,7 +69,7 @@ def _check_fit(table: Table, source: SourceSettings) -> None:
     if table.has("window") and table.duration("tick", "1 second", least=1) != fields.tick:
         raise table.error(
             "tick" if table.has("tick") else "window",
-            f"a window in ticks of other length than the {fields.tick:,} µs of [source]",
+            f"a window in ticks of other length than the {spoken(fields.tick)} of [source]",
             "write the same tick under [source] and in every [[watch]] with a window, at all sites and the coordinator",
         )
     if table.has("window") and fields.time is None and source.format != "wc98":
@@ -168,4 +169,12 @@ def _window(table: Table) -> int | None:
     """In ticks."""
     tick = table.duration("tick", "1 second", least=1)
     window = table.duration("window", None, least=tick)
-    return None if window is None else window // tick
+    if window is None:
+        return None
+    if window % tick:
+        raise table.error(
+            "window",
+            f'window = "{table.values_of("window")[0]}" is no whole number of ticks of {spoken(tick)}',
+            "give a multiple of the tick, or a finer tick here and under [source]",
+        )
+    return int(window // tick)
