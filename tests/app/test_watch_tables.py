@@ -30,6 +30,7 @@ from catchment.net.settings import SourceSettings
 from catchment.net.source import Batch
 from catchment.net.source.decoders import INTEGER, Fields
 from catchment.testing.lockstep import Lockstep
+from catchment.window.settings_file import parse_settings
 from catchment.window.settings_tables import Places, Table
 
 
@@ -269,3 +270,18 @@ def test_json_of_items_names_theta_and_the_window() -> None:
     shown = shown_claim(coordinator.items(1), watch)
     assert shown is not None
     assert (shown["theta"], shown["window"]) == (watch.theta, 60)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ('quantity = "range_sum"\nkeys = ["b", "a", "a"]', "line 4: keys with 'a' twice: give each key once"),
+        ('quantity = "self_join"\nepsilon = 0.00001', "line 4: an epsilon for which every site needs a sketch of"),
+        ('quantity = "distinct"\nepsilon = 0.00001', "line 4: an epsilon for which every site needs a sketch of"),
+        ('quantity = "self_join"\nwindow = "1 minute"\nepsilon = 0.00001', "line 2: size=.* a larger epsilon"),
+    ],
+)
+def test_what_a_site_could_not_hold_is_refused_with_its_line(lines: str, words: str) -> None:
+    whole = parse_settings(f'\n[[watch]]\n{lines}\nname = "hot"', "coordinator.toml", what="a coordinator")
+    with pytest.raises(SettingsError, match=f"coordinator.toml, {words}"):
+        read_watches(whole.tables("watch"))

@@ -18,6 +18,7 @@ window = "5 minutes"
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from catchment.monitor.heavy_hitters import HeavyHitters
@@ -25,6 +26,7 @@ from catchment.monitor.items import Items
 from catchment.monitor.items.watch import RULES
 from catchment.monitor.quantities import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total
 from catchment.monitor.rules.registry import NAMES
+from catchment.monitor.site import Site
 from catchment.monitor.watch import Watch
 from catchment.net.settings import SourceSettings
 from catchment.net.source.decoders import INTEGER
@@ -59,8 +61,14 @@ def read_watches(tables: list[Table], *, source: SourceSettings | None = None) -
             raise table.error("name", f"a second watch {name!r}", "give each its own name")
         if source is not None:
             _check_fit(table, source)
-        watches[name] = _watch(table, place + 1)
+        watches[name] = watch = _watch(table, place + 1)
+        table.places.checked(table.path, partial(_check_at_a_site, watch))
     return watches
+
+
+def _check_at_a_site(watch: AnyWatch) -> None:
+    """Refuse what a site would refuse when it begins, while the line is known: keys given twice, too large a sketch."""
+    Site("check", (watch,))
 
 
 def _check_fit(table: Table, source: SourceSettings) -> None:

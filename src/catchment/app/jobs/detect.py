@@ -24,6 +24,7 @@ __all__ = ["Detection", "detect_in", "read_flows", "run_detect", "to_json", "to_
 
 I64 = NDArray[np.int64]
 
+_LEAST_PHI = 1e-06
 _LEASE = 60_000
 """Milliseconds of recorded time; sites say at least every third of it how far they are."""
 
@@ -142,6 +143,8 @@ def run_detect(
     seed: int,
 ) -> Detection:
     """Read the flows and run the protocol over them."""
+    if not _LEAST_PHI <= phi < 1:
+        raise ParameterError(f"--phi {phi:g}", f"give a share from {_LEAST_PHI} to below 1, such as 0.1")
     if window % panes:
         raise ParameterError(f"--window {window} in {panes} panes", "give a window that is a multiple of --panes")
     if not 0 <= confidence < 1:

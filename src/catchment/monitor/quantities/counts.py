@@ -81,8 +81,9 @@ class RangeSum(_Counted):
         hashes, _ = hash_keys(list(self.keys))
         factors = as_weights(list(self.factors) or 1, hashes.size, signed=True)
         order = np.argsort(hashes)
-        if bool(np.any(np.diff(hashes[order]) == 0)):
-            raise ParameterError("a key that is given twice", "give each key once")
+        twice = np.flatnonzero(np.diff(hashes[order]) == 0)
+        if twice.size:
+            raise ParameterError(f"keys with {self.keys[int(order[twice[0]])]!r} twice", "give each key once")
         if self.window is not None:
             return WindowCountVector(self._counter(), hashes[order], factors[order])
         return CountVector(hashes[order], factors[order])
