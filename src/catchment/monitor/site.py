@@ -279,7 +279,9 @@ class Site:
     def _read(self, blob: bytes) -> None:
         family, kinds, reader = open_envelope(blob)
         if family != _FAMILY or bytes(kinds.raw(kinds.left)) != self._kinds():
-            raise ParameterError("a state of other watches", "give these watches a folder of their own, or remove it")
+            raise ParameterError(
+                "a state of other watches", "give these watches a folder of their own, or remove this one"
+            )
         self.position, self.time, timed, count = reader.numbers("QqBI")
         self._timed = bool(timed)
         if count != len(self._vectors):
