@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from catchment.app.detect_commands import detect
 from catchment.app.jobs.detect import read_flows
-from catchment.errors import InputError, NameNotFoundError
+from catchment.errors import InputError, NameNotFoundError, ParameterError
 
 app = typer.Typer()
 app.command()(detect)
@@ -68,3 +68,10 @@ def test_what_is_no_netflow_is_refused_with_a_cure(tmp_path: Path) -> None:
         bad.write_text(content)
         with pytest.raises(InputError):
             read_flows(bad)
+
+
+@pytest.mark.parametrize("phi", ["0", "1", "-0.1", "1e-9", "nan"])
+def test_a_share_that_is_none_is_refused_by_its_option(tmp_path: Path, phi: str) -> None:
+    found = CliRunner().invoke(app, [str(flows(tmp_path / "f.csv.gz")), f"--phi={phi}"])
+    assert isinstance(found.exception, ParameterError)
+    assert str(found.exception).startswith("--phi ")

@@ -11,13 +11,26 @@ from catchment.app.jobs.claims import claim_line, shown_claim, shown_heavy
 from catchment.app.jobs.monitor import as_event, check_stream
 from catchment.app.watch_tables import AnyWatch, read_watches
 from catchment.errors import ParameterError, SettingsError
-from catchment.monitor import Arrived, Coordinator, Frequency, HeavyHitters, InnerProduct, Items, RangeSum, Site, Total
+from catchment.monitor import (
+    Arrived,
+    Coordinator,
+    Frequency,
+    HeavyHitters,
+    InnerProduct,
+    Items,
+    RangeSum,
+    SelfJoin,
+    Site,
+    Total,
+)
 from catchment.monitor.heavy_hitters import Detector
 from catchment.monitor.site import Leave
+from catchment.monitor.watch import Watch
 from catchment.net.settings import SourceSettings
 from catchment.net.source import Batch
 from catchment.net.source.decoders import INTEGER, Fields
 from catchment.testing.lockstep import Lockstep
+from catchment.window.settings_file import parse_settings
 from catchment.window.settings_tables import Places, Table
 
 
@@ -136,7 +149,7 @@ def test_keys_that_would_command_a_terminal_are_escaped_and_long_sets_are_cut() 
     coordinator = Coordinator((watch,), ("a",))
     network = Lockstep(coordinator, {"a": Site("a", (watch,))})
     network.give("a", Arrived(["\x1b[2Jgone", "ü"] * 3 + [f"k{number}" for number in range(12_000)]))
-    shown = shown_claim(coordinator.items(1))
+    shown = shown_claim(coordinator.items(1), watch)
     assert shown is not None
     assert (len(shown["items"]), shown["left_out"]) == (10_000, 2002)
     line = claim_line("hot", shown)
@@ -205,8 +218,17 @@ def test_a_window_is_in_the_ticks_of_the_source() -> None:
         _read_at(minutes, quantity="total", window="1 hour")
     with pytest.raises(SettingsError, match="without a time"):
         _read_at(SourceSettings("csv", Fields("url")), quantity="total", window="1 hour")
-    with pytest.raises(SettingsError, match="window = "):
+    with pytest.raises(SettingsError, match='window = "500 milliseconds": give at least 1 second'):
         _read(quantity="total", window="500 milliseconds")
+    with pytest.raises(SettingsError, match='window = "0 seconds": give at least 1 minute'):
+        _read(quantity="total", window="0 seconds", tick="1 minute")
+
+
+@pytest.mark.parametrize("quantity", [{"quantity": "total"}, {"quantity": "items", "threshold": 9}])
+def test_a_window_is_a_whole_number_of_ticks(quantity: dict[str, Any]) -> None:
+    assert _read(window="120 seconds", tick="1 minute", **quantity).window == 2
+    with pytest.raises(SettingsError, match=r'"90 seconds" is no whole number of ticks of 1 minute: give a multiple'):
+        _read(window="90 seconds", tick="1 minute", **quantity)
 
 
 def test_a_threshold_says_its_side() -> None:
@@ -220,3 +242,46 @@ def test_a_threshold_says_its_side() -> None:
     assert shown is not None
     assert (shown["side"], shown["threshold"]) == ("above", 1_000_000)
     assert shown["low"] > 900_000
+
+
+@pytest.mark.parametrize(
+    ("watch", "confidence"),
+    [
+        (Total(), 1.0),
+        (Frequency(key="a", theta=0.2), 1.0),
+        (RangeSum(keys=("a", "b")), 1.0),
+        (Total(window=60), 0.99),
+        (SelfJoin(delta=0.1), 0.8),
+    ],
+)
+def test_json_names_theta_and_the_window_and_says_how_sure_it_is(watch: Watch, confidence: float) -> None:
+    coordinator = Coordinator((watch,), ("a",))
+    Lockstep(coordinator, {"a": Site("a", (watch,))}).give("a", Arrived(["a"] * 9, times=[1] * 9))
+    shown = shown_claim(coordinator.claim(1), watch)
+    assert shown is not None
+    assert "epsilon" not in shown
+    assert (shown["theta"], shown["window"], shown["confidence"]) == (watch.theta, watch.window, confidence)
+
+
+def test_json_of_items_names_theta_and_the_window() -> None:
+    watch = Items(threshold=3, window=60)
+    coordinator = Coordinator((watch,), ("a",))
+    Lockstep(coordinator, {"a": Site("a", (watch,))})
+    shown = shown_claim(coordinator.items(1), watch)
+    assert shown is not None
+    assert (shown["theta"], shown["window"]) == (watch.theta, 60)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ('quantity = "range_sum"\nkeys = ["b", "a", "a"]', "line 4: keys with 'a' twice: give each key once"),
+        ('quantity = "self_join"\nepsilon = 0.00001', "line 4: an epsilon for which every site needs a sketch of"),
+        ('quantity = "distinct"\nepsilon = 0.00001', "line 4: an epsilon for which every site needs a sketch of"),
+        ('quantity = "self_join"\nwindow = "1 minute"\nepsilon = 0.00001', "line 2: size=.* a larger epsilon"),
+    ],
+)
+def test_what_a_site_could_not_hold_is_refused_with_its_line(lines: str, words: str) -> None:
+    whole = parse_settings(f'\n[[watch]]\n{lines}\nname = "hot"', "coordinator.toml", what="a coordinator")
+    with pytest.raises(SettingsError, match=f"coordinator.toml, {words}"):
+        read_watches(whole.tables("watch"))

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from catchment.errors import DamagedBytesError
-from catchment.monitor.machine import Action, Persist, Send, Tick
+from catchment.errors import DamagedBytesError, InputError
+from catchment.monitor.machine import Action, Persist, Send, Stopping, Tick
 from catchment.net.disk import Disk
 from catchment.net.driver import Driver, milliseconds
 from catchment.net.mailbox import Inbox, Limits
@@ -213,3 +213,44 @@ def test_what_fails_otherwise_ends_the_driver_cleanly_and_is_raised(
 
     asyncio.run(play())
     assert "stopping, because this went wrong" in caplog.text
+
+
+def test_what_a_source_gave_before_it_failed_is_durable(tmp_path: Path) -> None:
+    class Rotated(Numbers):
+        def next(self) -> Any:
+            batch = super().next()
+            if batch is None:
+                raise InputError("another file", "put the first one back")
+            return batch
+
+    taken: list[Any] = []
+
+    def script(event: Any, _: int) -> list[Action]:
+        taken.append(event)
+        return [Persist("state", b"all")] if isinstance(event, Stopping) else []
+
+    async def play() -> None:
+        with Disk(tmp_path) as disk:
+            driver = Driver(Scripted(script), Wire(), disk, source=Rotated(10, batch=5))
+            with pytest.raises(InputError, match="another file"):
+                await asyncio.wait_for(driver.run(), 20)
+            assert disk.read()["state"] == b"all"
+
+    asyncio.run(play())
+    assert [type(event) for event in taken[2:]] == [Stopping]
+
+
+def test_a_machine_is_told_once_that_its_source_has_ended(tmp_path: Path) -> None:
+    async def play() -> None:
+        told: list[Any] = []
+
+        def script(event: Any, _: int) -> list[Action]:
+            told.append(event)
+            return [Persist("state", b"all")] if isinstance(event, Stopping) else []
+
+        async with running(Scripted(script), Wire(), tmp_path, source=Numbers(10)) as driver:
+            await until(lambda: driver.counts["rounds"] == 1)
+            await asyncio.sleep(0.2)
+            assert [isinstance(event, Stopping) for event in told] == [False, True]
+
+    asyncio.run(play())

@@ -39,11 +39,11 @@ class Office:
     def _write(self, name: str, text: str) -> None:
         (self._folder / f"{name}.toml").write_text(text)
 
-    def describe_coordinator(self, trust: str, tables: str = "") -> None:
+    def describe_coordinator(self, trust: str, tables: str = "", watch: str = WATCH) -> None:
         self._write(
             "coordinator",
             f'[coordinator]\nlisten = "127.0.0.1:{self._port}"\nsites = ["a"]\nstate = "coordinator"\n{trust}\n'
-            f'lease = "10 seconds"\n{tables}{WATCH}',
+            f'lease = "10 seconds"\n{tables}{watch}',
         )
 
     def certify(self, *, days: int = 1) -> None:
@@ -128,8 +128,14 @@ def test_what_a_site_said_last_is_claimed_and_outlives_the_coordinator(office: O
     assert (office.claim()["value"], office.claim()["cut"]["a"][0]) == (5000, 5000)
     office.stop(coordinator)
     office.claims_file.unlink()
-    office.start("coordinator", "coordinator")  # all have left: there is nobody to wait for
+    again = office.start("coordinator", "coordinator")  # all have left: there is nobody to wait for
     office.wait_until(lambda: office.claim()["value"] == 5000)
+    office.stop(again)
+    assert "has changed" not in office.log("coordinator")
+    office.describe_coordinator("development = true", watch=WATCH + "theta = 0.2\n")
+    office.start("coordinator", "coordinator")
+    office.wait_until(lambda: "the watch 'all' has changed: what " in office.log("coordinator"))
+    assert "coordinator holds for it of a is not used" in office.log("coordinator")
 
 
 def test_a_kind_stop_keeps_what_came_by_standard_input(office: Office) -> None:
@@ -148,6 +154,19 @@ def test_a_kind_stop_keeps_what_came_by_standard_input(office: Office) -> None:
     office.wait_until(lambda: office.claim()["value"] == 3010)
 
 
+def test_a_file_that_was_rotated_is_refused_after_a_restart_too_and_the_claim_stays(office: Office) -> None:
+    office.rows("a.csv", 3000)
+    office.describe("a", 'format = "csv"\npath = "a.csv"\nkey = "url"\nfollow = true')
+    office.start("coordinator", "coordinator")
+    site = office.start("site", "a")
+    office.wait_until(lambda: office.claim()["value"] == 3000)
+    office.rows("a.csv", 10)
+    assert site.wait(WITHIN) == 1
+    assert office.start("site", "a").wait(WITHIN) == 1
+    assert office.log("a").count("is not the file that was read up to byte") == 2
+    assert office.claim()["value"] == 3000
+
+
 def test_a_site_with_other_watches_is_named(office: Office) -> None:
     office.rows("a.csv", 10)
     office.describe("a", 'format = "csv"\npath = "a.csv"\nkey = "url"', WATCH + "theta = 0.2\n")
@@ -155,6 +174,18 @@ def test_a_site_with_other_watches_is_named(office: Office) -> None:
     office.start("site", "a")
     office.wait_until(lambda: "what a reports is refused: 'a' watches something else" in office.log("coordinator"))
     assert "the same [[watch]] tables" in office.log("coordinator")
+
+
+def test_a_state_of_other_watches_is_named_by_its_folder(office: Office) -> None:
+    office.rows("a.csv", 10)
+    source = 'format = "csv"\npath = "a.csv"\nkey = "url"'
+    office.describe("a", source)
+    office.start("coordinator", "coordinator")
+    assert office.start("site", "a", "--once").wait(WITHIN) == 0
+    office.describe("a", source, WATCH.replace("total", "self_join"))
+    assert office.start("site", "a").wait(WITHIN) == 1
+    folder = office.claims_file.parents[1] / "a"
+    assert f"a state of other watches in {folder}: give these watches a folder of their own" in office.log("a")
 
 
 def test_of_two_processes_under_one_name_the_first_ends_and_says_why(office: Office) -> None:

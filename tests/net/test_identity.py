@@ -317,10 +317,17 @@ def test_a_name_that_no_site_can_have_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("hosts", "sites"),
-    [(["127.0.0.1:7433"], ["a"]), (["bücher.example"], ["a"]), ([""], ["a"]), (["localhost"], ["coordinator"])],
+    [
+        (["127.0.0.1:7433"], ["a"]),
+        (["bücher.example"], ["a"]),
+        ([""], ["a"]),
+        (["localhost"], ["coordinator"]),
+        (None, ["authority"]),
+        (None, ["Authority"]),
+    ],
 )
 def test_names_that_can_be_in_no_certificate_are_refused_before_one_is_made(
-    hosts: list[str], sites: list[str], tmp_path: Path
+    hosts: list[str] | None, sites: list[str], tmp_path: Path
 ) -> None:
     with pytest.raises(ParameterError):
         make_certificates(tmp_path / "keys", hosts, sites)

@@ -127,7 +127,7 @@ def test_what_is_wrong_in_a_site_is_named_with_its_line_and_cure(folder: Path, o
         ('["berlin", "paris"]', '["a", "a"]', "name at least one site, and each once"),
         ('["berlin", "paris"]', '["a", "b/c"]', r"line 3: the site name 'b/c'"),
         ('"1 minute"', '"soon"', r"line 5: lease='soon' is no length of time"),
-        ('"1 minute"', '"1 ms"', r"line 5: lease = \"1 ms\": give at least 1000000 µs"),
+        ('"1 minute"', '"1 ms"', r"line 5: lease = \"1 ms\": give at least 1 second"),
     ],
 )
 def test_what_is_wrong_in_a_coordinator_is_named_too(folder: Path, old: str, new: str, said: str) -> None:

@@ -198,6 +198,26 @@ def test_a_file_that_is_another_is_refused(tmp_path: Path) -> None:
         started(Reader(FileFeed(file), decoder()), len(good), marks)
 
 
+@pytest.mark.parametrize("rotate", ["renamed", "emptied", "gone"])
+def test_a_followed_file_that_was_rotated_is_refused_then_and_later(tmp_path: Path, rotate: str) -> None:
+    """Its marks are of what was read, not of what is there now."""
+    file = tmp_path / "events.csv"
+    file.write_text("k,t\na,1\nb,2\n")
+    source = started(Reader(FileFeed(file, follow=True), Csv(BOTH)))
+    batch = source.next()
+    assert batch is not None
+    if rotate != "emptied":
+        file.rename(tmp_path / "events.csv.1")
+    if rotate != "gone":
+        file.write_text("k,t\nc,3\n")
+    with pytest.raises(InputError, match="is gone" if rotate == "gone" else "is not the file that was read"):
+        source.next()
+    marks = source.marks()
+    file.write_text("k,t\nc,3\nd,4\ne,5\n")
+    with pytest.raises(InputError, match="is not the file that was read"):
+        started(Reader(FileFeed(file, follow=True), Csv(BOTH)), 2, marks)
+
+
 def test_a_followed_file_gives_whole_lines_as_they_come(tmp_path: Path) -> None:
     file = tmp_path / "events.csv"
     file.write_text("")

@@ -35,11 +35,12 @@ def site(
     ] = False,
     heartbeat: Annotated[float, typer.Option(min=0.1, help="Seconds after which it reports in any case.")] = HEARTBEAT,
     keep: Annotated[int, typer.Option(min=1, help="Make the state durable after so many events.")] = 1_000_000,
+    keep_every: Annotated[float, typer.Option(min=0.1, help="And after so many seconds, if there were any.")] = 30.0,
 ) -> None:
     """Read events, keep the sketches, and tell the coordinator what it must know."""
     from catchment.app.jobs.monitor import start_site
 
-    raise typer.Exit(start_site(file, once=once, heartbeat=heartbeat, keep=keep))
+    raise typer.Exit(start_site(file, once=once, heartbeat=heartbeat, keep=keep, keep_every=keep_every))
 
 
 def claims(

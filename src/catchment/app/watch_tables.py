@@ -18,6 +18,7 @@ window = "5 minutes"
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from catchment.monitor.heavy_hitters import HeavyHitters
@@ -25,9 +26,11 @@ from catchment.monitor.items import Items
 from catchment.monitor.items.watch import RULES
 from catchment.monitor.quantities import Distinct, Frequency, InnerProduct, RangeSum, SelfJoin, Total
 from catchment.monitor.rules.registry import NAMES
+from catchment.monitor.site import Site
 from catchment.monitor.watch import Watch
 from catchment.net.settings import SourceSettings
 from catchment.net.source.decoders import INTEGER
+from catchment.window.durations import spoken
 from catchment.window.settings_tables import Table
 
 __all__ = ["AnyWatch", "read_watches"]
@@ -58,8 +61,14 @@ def read_watches(tables: list[Table], *, source: SourceSettings | None = None) -
             raise table.error("name", f"a second watch {name!r}", "give each its own name")
         if source is not None:
             _check_fit(table, source)
-        watches[name] = _watch(table, place + 1)
+        watches[name] = watch = _watch(table, place + 1)
+        table.places.checked(table.path, partial(_check_at_a_site, watch))
     return watches
+
+
+def _check_at_a_site(watch: AnyWatch) -> None:
+    """Refuse what a site would refuse when it begins, while the line is known: keys given twice, too large a sketch."""
+    Site("check", (watch,))
 
 
 def _check_fit(table: Table, source: SourceSettings) -> None:
@@ -68,7 +77,7 @@ def _check_fit(table: Table, source: SourceSettings) -> None:
     if table.has("window") and table.duration("tick", "1 second", least=1) != fields.tick:
         raise table.error(
             "tick" if table.has("tick") else "window",
-            f"a window in ticks of other length than the {fields.tick:,} µs of [source]",
+            f"a window in ticks of other length than the {spoken(fields.tick)} of [source]",
             "write the same tick under [source] and in every [[watch]] with a window, at all sites and the coordinator",
         )
     if table.has("window") and fields.time is None and source.format != "wc98":
@@ -168,4 +177,12 @@ def _window(table: Table) -> int | None:
     """In ticks."""
     tick = table.duration("tick", "1 second", least=1)
     window = table.duration("window", None, least=tick)
-    return None if window is None else window // tick
+    if window is None:
+        return None
+    if window % tick:
+        raise table.error(
+            "window",
+            f'window = "{table.values_of("window")[0]}" is no whole number of ticks of {spoken(tick)}',
+            "give a multiple of the tick, or a finer tick here and under [source]",
+        )
+    return int(window // tick)

@@ -65,7 +65,10 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """The driver of a site is told to stop, and carries out what comes back before it does."""
+    """The driver of a site is told to stop, and carries out what comes back before it does; or its source has ended.
+
+    Either way nothing may come for long: what is not durable should be.
+    """
 
 
 class Machine(Protocol):

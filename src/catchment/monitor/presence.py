@@ -26,7 +26,7 @@ from catchment.errors import DamagedBytesError, InputError
 from catchment.kernel.hashing import draws
 from catchment.kernel.presence import newest_in_cells, see_cells
 from catchment.monitor.packing import pack_updates, unpack_updates
-from catchment.monitor.vectors import Vector
+from catchment.monitor.vectors import Vector, check_cells
 from catchment.sketch.bounds import bisect
 from catchment.sketch.codec import Reader, Writer
 
@@ -48,6 +48,7 @@ class _Table(Vector):
 
     def __init__(self, width: int, seed: int) -> None:
         super().__init__()
+        check_cells(LEVELS * width)
         self.rows, self.width = LEVELS, width
         self._draw = draws(seed, 1)[0]
 

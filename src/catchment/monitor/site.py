@@ -26,7 +26,7 @@ from catchment.monitor.items.messages import ItemsOrder
 from catchment.monitor.items.post import ItemsPost
 from catchment.monitor.items.table import ItemTable
 from catchment.monitor.items.watch import Items
-from catchment.monitor.machine import COORDINATOR, Action, Persist, Received, Stopping, Tick
+from catchment.monitor.machine import COORDINATOR, NEVER, Action, Persist, Received, Stopping, Tick
 from catchment.monitor.messages import Order
 from catchment.monitor.post import Post
 from catchment.monitor.traffic import Traffic
@@ -87,6 +87,8 @@ class Site:
         the time between repetitions doubles up to the heartbeat, until the coordinator is heard.
     keep
         How many events may be taken before the state is made durable again.
+    keep_every
+        Milliseconds after which it is made durable in any case, if there were events; None: only `keep` counts.
     part_bytes
         About how long a list of items may be in one message; longer ones are told in parts.
 
@@ -106,6 +108,7 @@ class Site:
         heartbeat: int = 10_000,
         resend: int = 1_000,
         keep: int = 1_000_000,
+        keep_every: int | None = None,
         part_bytes: int = PART_BYTES,
     ) -> None:
         if len({watch.number for watch in watches}) != len(watches):
@@ -122,7 +125,9 @@ class Site:
         self._longest = max((watch.window for watch in watches if watch.window is not None), default=None)
         self.gone = self.superseded = False
         self.heartbeat, self.resend, self._keep, self.part_bytes = heartbeat, resend, keep, part_bytes
+        self._keep_every = NEVER if keep_every is None else keep_every
         self._durable = 0
+        self._keep_at = NEVER  # when what is not durable must be
         self._leaving = False
         self._vectors: dict[Any, Vector] = {}
         self._tables: dict[Any, ItemTable | Local] = {}
@@ -163,7 +168,9 @@ class Site:
     def due(self) -> int | None:
         if self.gone or self.superseded:
             return None
-        return min((post.due for post in self._posts.values()), default=None)
+        due = min((post.due for post in self._posts.values()), default=NEVER)
+        due = min(due, self._keep_at)
+        return None if due >= NEVER else due
 
     def handle(self, event: Any, now: int) -> list[Action]:
         if isinstance(event, Arrived):
@@ -179,10 +186,7 @@ class Site:
         actions, self._opening = self._opening, []  # not before: an event that is refused must not take them along
         for post in self._posts.values():
             post.look(now)
-        keep = 1 if isinstance(event, Stopping) else self._keep
-        if self.position - self._durable >= keep:
-            actions.append(Persist(STATE, self._write()))
-            self._durable = self.position
+        actions += self._kept(event, now)
         if self.superseded:
             return actions
         for post in self._posts.values():
@@ -248,6 +252,17 @@ class Site:
 
     # -- the disk ---------------------------------------------------------------------------------------------
 
+    def _kept(self, event: Any, now: int) -> list[Action]:
+        """Make the state durable if there is enough that is not, or if it has waited for long enough."""
+        fresh = self.position - self._durable
+        if not fresh:
+            return []
+        self._keep_at = min(self._keep_at, now + self._keep_every)
+        if fresh < self._keep and now < self._keep_at and not isinstance(event, Stopping):
+            return []
+        self._durable, self._keep_at = self.position, NEVER
+        return [Persist(STATE, self._write())]
+
     def _write(self) -> bytes:
         writer = Writer()
         writer.numbers("QqBI", self.position, self.time, self._timed, len(self._vectors))
@@ -264,7 +279,9 @@ class Site:
     def _read(self, blob: bytes) -> None:
         family, kinds, reader = open_envelope(blob)
         if family != _FAMILY or bytes(kinds.raw(kinds.left)) != self._kinds():
-            raise ParameterError("a state of other watches", "give these watches a folder of their own, or remove it")
+            raise ParameterError(
+                "a state of other watches", "give these watches a folder of their own, or remove this one"
+            )
         self.position, self.time, timed, count = reader.numbers("QqBI")
         self._timed = bool(timed)
         if count != len(self._vectors):

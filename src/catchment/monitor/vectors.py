@@ -29,7 +29,7 @@ from catchment.monitor.packing import (
 from catchment.monitor.shift import NOTHING, Shift
 from catchment.sketch.codec import Reader, Writer
 
-__all__ = ["CountVector", "Drift", "SignedVector", "Vector", "mass_of", "read_change"]
+__all__ = ["CountVector", "Drift", "SignedVector", "Vector", "check_cells", "mass_of", "read_change"]
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
@@ -119,6 +119,15 @@ class Vector(ABC):
     def read(self, reader: Reader) -> None: ...
 
 
+def check_cells(count: int) -> None:
+    """Refuse a sketch that no site could hold."""
+    if count > MOST_CELLS:
+        raise ParameterError(
+            f"an epsilon for which every site needs a sketch of {count:,} counters",
+            f"choose a larger one: {MOST_CELLS:,} are the most",
+        )
+
+
 class SignedVector(Vector):
     """The rows of a Fast-AMS sketch for each of `streams` streams, one stream's rows after the other's.
 
@@ -128,11 +137,7 @@ class SignedVector(Vector):
 
     def __init__(self, *, width: int, depth: int, seed: int, streams: int = 1) -> None:
         super().__init__()
-        if depth * streams * width > MOST_CELLS:
-            raise ParameterError(
-                f"a sketch of {depth * streams * width:,} counters at every site",
-                f"choose a larger epsilon: {MOST_CELLS:,} are the most",
-            )
+        check_cells(depth * streams * width)
         self.depth, self.width, self.streams, self.rows = depth, width, streams, depth * streams
         self._draws = draws(seed, depth)
         self._cells = np.zeros(self.shape, dtype=np.int64)

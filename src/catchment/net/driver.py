@@ -5,7 +5,9 @@ written in another thread, so that the loop goes on; whatever the machine asks f
 order, and the blobs among it are made durable in one round.
 
 A frame that the machine cannot read (`BytesError`) is counted and dropped. Any other exception of the machine ends the
-driver: it knows no more what it would be promising. What was asked for before is still carried out.
+driver: it knows no more what it would be promising. What was asked for before is still carried out. A source that fails
+ends it too, but as a stop does: what it gave until then is good, and is made durable first. Otherwise a later life
+would begin from an older state, and might read another file from its first byte in place of the one that was refused.
 """
 
 from __future__ import annotations
@@ -78,6 +80,7 @@ class Driver:
         self._stopping = False
         self._batch: Batch | None = None
         self._batch_taken = asyncio.Event()
+        self._end_told = False
         self._waiting: deque[Action] = deque()
         self._blobs_waiting = 0
         self._persist_asked = asyncio.Event()
@@ -105,6 +108,7 @@ class Driver:
             if self._source is not None:
                 self._take_batch()  # one that was read ahead may be the last that there is
                 self._carry_out(self._machine.handle(Stopping(), self._clock()))
+                _raise_failure(work)
         except CatchmentError:
             raise  # it says itself what is wrong, and what to do
         except Exception:
@@ -118,12 +122,12 @@ class Driver:
     async def _turns(self, work: list[asyncio.Future[None]]) -> None:
         while not self._stopping:
             self._wake.clear()
-            for task in work:
-                if task.done():
-                    task.result()  # only the source may end by itself
+            _raise_failure(work[:1])  # of the disk
+            if work[-1].done():
+                return  # the source has failed
             busy = False
             if self._blobs_waiting < _BEHIND:
-                busy = self._take_tick() | self._take_frames() | self._take_batch()
+                busy = self._take_tick() | self._take_frames() | self._take_batch() | self._take_end()
             if self._done():
                 return
             if busy:
@@ -176,6 +180,14 @@ class Driver:
         self.counts["batches"] += 1
         self.counts["events"] += len(batch)
         self._carry_out(self._machine.handle(self._as_event(batch), self._clock()))
+        return True
+
+    def _take_end(self) -> bool:
+        """Tell the machine that its source has ended, once: a site may stay for days after that."""
+        if self._end_told or not self.source_ended:
+            return False
+        self._end_told = True
+        self._carry_out(self._machine.handle(Stopping(), self._clock()))
         return True
 
     async def _feed(self, source: Source) -> None:
@@ -248,3 +260,9 @@ class Driver:
         if self._source is not None:
             self._source.close()
             self._source.bad.sum_up()
+
+
+def _raise_failure(work: list[asyncio.Future[None]]) -> None:
+    for task in work:
+        if task.done():
+            task.result()

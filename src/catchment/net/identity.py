@@ -31,16 +31,23 @@ SITE_METADATA = "catchment-site"
 
 _URI = "catchment://site/"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_RESERVED = (COORDINATOR, "authority")
+"""Whose certificates and keys lie beside those of the sites, in files by their names; some disks know no capitals."""
 
 
 def check_site_name(name: str) -> str:
     """The name, if it can be a site's."""
-    if not _NAME.fullmatch(name) or name == COORDINATOR:
+    if not _can_be_a_site(name):
         raise ParameterError(
             f"the site name {name!r}",
-            f"use up to 63 letters, digits, dots, - and _, a letter or digit first, and not {COORDINATOR!r}",
+            "use up to 63 letters, digits, dots, - and _, a letter or digit first, and not "
+            + " or ".join(map(repr, _RESERVED)),
         )
     return name
+
+
+def _can_be_a_site(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None and name.lower() not in _RESERVED
 
 
 def site_uri(name: str) -> str:
@@ -62,7 +69,7 @@ def name_in_certificate(certificate: bytes) -> str:
     except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError) as problem:
         raise IdentityError(f"a certificate without names ({problem})", _CURE) from None
     found = [uri.removeprefix(_URI) for uri in uris if uri.startswith(_URI)]
-    if len(found) != 1 or not _NAME.fullmatch(found[0]) or found[0] == COORDINATOR:
+    if len(found) != 1 or not _can_be_a_site(found[0]):
         raise IdentityError(f"a certificate that names {', '.join(found) or 'no site'}", _CURE)
     return found[0]
 

@@ -6,7 +6,7 @@ import re
 
 from catchment.errors import ParameterError
 
-__all__ = ["as_ticks", "microseconds"]
+__all__ = ["as_ticks", "microseconds", "spoken"]
 
 _UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000}
 _UNITS |= {"day": 24 * _UNITS["hour"], "week": 7 * 24 * _UNITS["hour"]}
@@ -32,6 +32,17 @@ def microseconds(name: str, duration: str) -> int:
     if not total and not (isinstance(duration, str) and _PART.match(duration)):
         raise ParameterError(f"{name}={duration!r} is no length of time", _CURE)
     return total
+
+
+def spoken(length: int) -> str:
+    """Microseconds in the largest unit of which they are a whole number.
+
+    >>> spoken(90_000_000), spoken(60_000_000), spoken(1_000), spoken(7)
+    ('90 seconds', '1 minute', '1 millisecond', '7 microseconds')
+    """
+    unit = max((unit for unit, size in _UNITS.items() if length % size == 0), key=_UNITS.__getitem__)
+    count = length // _UNITS[unit]
+    return f"{count:,} {unit}{'' if count == 1 else 's'}"
 
 
 def as_ticks(name: str, duration: str | int, tick: int) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from catchment.errors import CatchmentError, SettingsError
-from catchment.window.durations import microseconds
+from catchment.window.durations import microseconds, spoken
 from catchment.window.settings_lines import Path, line_of
 
 __all__ = ["Places", "Table"]
@@ -158,7 +158,7 @@ class Table:
             return None
         length = self.places.checked((*self.path, name), lambda: microseconds(name, value))
         if length < least:
-            raise self.error(name, f"{name} = {_written(value)}", f"give at least {least} µs")
+            raise self.error(name, f"{name} = {_written(value)}", f"give at least {spoken(least)}")
         return length
 
     def table(self, name: str, *, needed: bool = False) -> Table:

@@ -71,14 +71,14 @@ class Teller:
 
     def _shown(self, machine: Coordinator, watch: AnyWatch) -> dict[str, Any] | None:
         if isinstance(watch, Items):
-            return shown_claim(machine.items(watch.number))
+            return shown_claim(machine.items(watch.number), watch)
         if isinstance(watch, Watch):
             return shown_claim(machine.claim(watch.number), watch)
         claim, detector = machine.heavy_hitters(watch.number), self._detectors[watch.number]
         if claim is None:
             return None
         detector.observe(claim)
-        return shown_heavy(claim, detector.active)
+        return {**shown_heavy(claim, detector.active), "window": watch.window}
 
 
 def shown_heavy(claim: HeavyClaim, alarms: tuple[Alarm, ...]) -> dict[str, Any]:
@@ -86,17 +86,21 @@ def shown_heavy(claim: HeavyClaim, alarms: tuple[Alarm, ...]) -> dict[str, Any]:
     return {**claim.to_dict(), "alarms": [alarm.to_dict() for alarm in alarms]}
 
 
-def shown_claim(claim: Claim | ItemsClaim | None, watch: Watch | None = None) -> dict[str, Any] | None:
+def shown_claim(claim: Claim | ItemsClaim | None, watch: Watch | Items) -> dict[str, Any] | None:
     """A claim as JSON; of a watch with a threshold also the side that the value is on, within theta of the line."""
     if claim is None:
         return None
     if isinstance(claim, ItemsClaim):
         whole = claim.to_dict()
         kept, left_out = whole["items"][:_ITEMS_KEPT], max(len(whole["items"]) - _ITEMS_KEPT, 0)
-        return {**whole, "items": kept, "left_out": left_out}
+        return {**whole, "window": watch.window, "items": kept, "left_out": left_out}
     answer = claim.answer.to_dict()
-    more: dict[str, Any] = {"cut": claim.cut, "left": claim.left, "state": claim.state, "round": claim.round}
-    if watch is not None and watch.threshold is not None:
+    del answer["epsilon"]  # what a watch promises is theta
+    more: dict[str, Any] = {
+        "theta": watch.theta, "window": watch.window, "cut": claim.cut, "left": claim.left, "state": claim.state,
+        "round": claim.round,
+    }  # fmt: skip
+    if watch.threshold is not None:
         more |= {"threshold": watch.threshold, "side": "above" if claim.estimate >= watch.threshold else "below"}
     shown: dict[str, Any] = plain({**answer, **more})
     return shown

@@ -16,10 +16,11 @@ from catchment.app.watch_tables import AnyWatch, read_watches
 from catchment.errors import IdentityError, ParameterError
 from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.quantities import InnerProduct
+from catchment.monitor.set_aside import set_aside
 from catchment.monitor.site import Arrived, Leave, Site
 from catchment.net.driver import Driver
 from catchment.net.run import run_coordinator, run_site
-from catchment.net.settings import read_coordinator, read_site
+from catchment.net.settings import CoordinatorSettings, read_coordinator, read_site
 from catchment.net.source.base import Batch, Source
 
 __all__ = ["as_event", "check_stream", "start_coordinator", "start_site"]
@@ -46,6 +47,7 @@ def start_coordinator(file: Path, *, every: float, heartbeat: float) -> int:
     told: list[Coordinator] = []
 
     def build(blobs: dict[str, bytes]) -> Coordinator:
+        _say_what_is_set_aside(watches, settings, blobs)
         life = int(time.time())  # a disk may be older than the last life
         told.append(Coordinator(tuple(watches.values()), settings.sites, blobs=blobs, life=life, lease=settings.lease))
         return told[0]
@@ -66,7 +68,7 @@ def start_coordinator(file: Path, *, every: float, heartbeat: float) -> int:
     return code
 
 
-def start_site(file: Path, *, once: bool, heartbeat: float, keep: int) -> int:
+def start_site(file: Path, *, once: bool, heartbeat: float, keep: int, keep_every: float) -> int:
     """Run until it is told to stop, or until the source has ended; the exit code."""
     settings = read_site(file, also=("watch",))
     watches = tuple(read_watches(settings.more["watch"], source=settings.source).values())
@@ -81,8 +83,15 @@ def start_site(file: Path, *, once: bool, heartbeat: float, keep: int) -> int:
     def build(blobs: dict[str, bytes]) -> Site:
         # In microseconds: of two processes that begin under one name, at a boot say, one must be the later.
         life = time.time_ns() // 1000
-        running.append(Site(settings.name, watches, blobs=blobs, life=life, heartbeat=int(heartbeat * 1000), keep=keep))
-        return running[0]
+        try:
+            site = Site(
+                settings.name, watches, blobs=blobs, life=life, heartbeat=int(heartbeat * 1000), keep=keep,
+                keep_every=int(keep_every * 1000),
+            )  # fmt: skip
+        except ParameterError as problem:
+            raise ParameterError(f"{problem.problem} in {settings.state}", problem.cure) from problem
+        running.append(site)
+        return site
 
     oddities = _Oddities()
 
@@ -99,6 +108,18 @@ def start_site(file: Path, *, once: bool, heartbeat: float, keep: int) -> int:
         _LOG.error("%s", _superseded(settings.name))
         return SUPERSEDED
     return code
+
+
+def _say_what_is_set_aside(
+    watches: dict[str, AnyWatch], settings: CoordinatorSettings, blobs: dict[str, bytes]
+) -> None:
+    names = {watch.number: name for name, watch in watches.items()}
+    for number, sites in set_aside(watches.values(), settings.sites, blobs).items():
+        _LOG.warning(
+            "the watch %r has changed: what %s holds for it of %s is not used. Sites that run tell it anew; for one "
+            "that has left, start it again or bring the watch back as it was",
+            names[number], settings.state, ", ".join(sites),
+        )  # fmt: skip
 
 
 def _superseded(name: str) -> IdentityError:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from catchment.answer import Answer
 from catchment.errors import ParameterError
 from catchment.monitor.safe import Linear, Zone
 from catchment.monitor.vectors import CountVector, Vector
@@ -42,6 +43,11 @@ class _Counted(Watch):
     def zones(self, total: I64, value: float, band: Band) -> dict[str, Zone]:
         return {"near": Linear(value, band.low, band.high, np.ones(1))}
 
+    def answer(self, value: float, low: float, high: float) -> Answer:
+        """Over the whole history there is no sketch that could fail."""
+        answer = Watch.answer(self, value, low, high)
+        return replace(answer, confidence=1.0) if self.window is None else answer
+
     def _counter(self) -> ECMSketch:
         return ECMSketch(self.epsilon, self.delta, window=self.window, seed=self.seed)
 
@@ -75,8 +81,9 @@ class RangeSum(_Counted):
         hashes, _ = hash_keys(list(self.keys))
         factors = as_weights(list(self.factors) or 1, hashes.size, signed=True)
         order = np.argsort(hashes)
-        if bool(np.any(np.diff(hashes[order]) == 0)):
-            raise ParameterError("a key that is given twice", "give each key once")
+        twice = np.flatnonzero(np.diff(hashes[order]) == 0)
+        if twice.size:
+            raise ParameterError(f"keys with {self.keys[int(order[twice[0]])]!r} twice", "give each key once")
         if self.window is not None:
             return WindowCountVector(self._counter(), hashes[order], factors[order])
         return CountVector(hashes[order], factors[order])

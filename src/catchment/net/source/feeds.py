@@ -71,7 +71,7 @@ class FileFeed:
         self._path, self._follow = path, follow
         self._file: Any = None
         self._offset = 0
-        self._known = (0, 0)
+        self._head = b""  # as it was read: under the path another file may be by now
         with path.open("rb") as opened:
             self._packed = opened.read(2) == _GZIP
         if follow and self._packed:
@@ -85,6 +85,7 @@ class FileFeed:
             if not self._packed and self._path.stat().st_size < offset:
                 self.close()
                 raise self._shorter(offset)
+            self._head = file.read(min(offset, _HEAD))
             file.seek(offset)
             self._offset = offset
         except (EOFError, zlib.error, gzip.BadGzipFile):
@@ -98,6 +99,8 @@ class FileFeed:
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
             raise InputError(f"{self._path}, after byte {self._offset} ({problem})", "fetch the file again") from None
         self._offset += len(data)
+        if len(self._head) < _HEAD:
+            self._head += data[: _HEAD - len(self._head)]
         if data:
             return data
         if not self._follow:
@@ -123,23 +126,21 @@ class FileFeed:
         )
 
     def fingerprint(self) -> tuple[int, int]:
-        length = min(self._offset, _HEAD)
-        if length != self._known[0]:
-            self._known = self._known_by(length)
-        return self._known
+        return _known_by(self._head)
 
     def check(self, fingerprint: tuple[int, int]) -> None:
-        if self._known_by(fingerprint[0]) != tuple(fingerprint):
-            raise self._shorter(fingerprint[0])
-
-    def _known_by(self, length: int) -> tuple[int, int]:
         with gzip.open(self._path) if self._packed else self._path.open("rb") as opened:
-            head = opened.read(length)
-        return len(head), int(crc32c(np.frombuffer(head, dtype=np.uint8)))
+            head = opened.read(fingerprint[0])
+        if _known_by(head) != tuple(fingerprint):
+            raise self._shorter(fingerprint[0])
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
+
+
+def _known_by(head: bytes) -> tuple[int, int]:
+    return len(head), int(crc32c(np.frombuffer(head, dtype=np.uint8)))
 
 
 class _Passing:
