@@ -27,6 +27,7 @@ from catchment.monitor.states import HOLDING
 from catchment.monitor.watch import Watch
 from catchment.testing.faults import Faults
 from catchment.testing.host import Node
+from catchment.testing.lives import Lives
 from catchment.testing.network import Network
 
 __all__ = ["MonitorWorld", "build_monitor_world", "set_back_too"]
@@ -48,6 +49,7 @@ class MonitorWorld:
     def __init__(self, seed: int, watch: Watch | None = None) -> None:
         rng = random.Random(seed)
         self.watch = _some_watch(rng) if watch is None else watch
+        self._lives = Lives(seed)
         self.sites = tuple(f"site-{number}" for number in range(rng.randint(1, 6)))
         draws = np.random.default_rng(seed)
         both = isinstance(self.watch, InnerProduct)
@@ -68,7 +70,8 @@ class MonitorWorld:
         ]
 
     def _coordinator(self, blobs: dict[str, bytes], life: int) -> Coordinator:
-        return Coordinator((self.watch,), self.sites, blobs=blobs, life=life, lease=LEASE, resend=RESEND)
+        number = self._lives.number(life)
+        return Coordinator((self.watch,), self.sites, blobs=blobs, life=number, lease=LEASE, resend=RESEND)
 
     def _site(self, name: str, blobs: dict[str, bytes], life: int) -> Site:
         return Site(name, (self.watch,), blobs=blobs, life=life, heartbeat=HEARTBEAT, resend=RESEND, keep=self._keep)
@@ -149,8 +152,12 @@ class MonitorWorld:
 
 
 def set_back_too(faults: Faults, seed: int, sites: tuple[str, ...]) -> Faults:
-    """In every other world not only the coordinator's disk may be set back, but those of the sites, too."""
-    return replace(faults, rollback_nodes=(*faults.rollback_nodes, *sites)) if seed % 2 else faults
+    """In every other world not only the coordinator's disk may be set back, but those of the sites, too.
+
+    Where its lives wander, it is set back often.
+    """
+    chosen = Lives(seed).strike(faults)
+    return replace(chosen, rollback_nodes=(*chosen.rollback_nodes, *sites)) if seed % 2 else chosen
 
 
 def build_monitor_world(seed: int, *, watch: Watch | None = None, faults: Faults | None = None) -> Network:

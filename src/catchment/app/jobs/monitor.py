@@ -46,7 +46,7 @@ def start_coordinator(file: Path, *, every: float, heartbeat: float) -> int:
     told: list[Coordinator] = []
 
     def build(blobs: dict[str, bytes]) -> Coordinator:
-        life = int(time.time())  # a disk may be older than the last life
+        life = time.time_ns() // 1000  # a disk may be older than the last life
         told.append(Coordinator(tuple(watches.values()), settings.sites, blobs=blobs, life=life, lease=settings.lease))
         return told[0]
 
