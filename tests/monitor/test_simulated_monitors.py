@@ -13,6 +13,7 @@ from catchment.monitor.query import Query
 from catchment.monitor.rules.balance import BalanceGuard
 from catchment.monitor.rules.countdown import CountdownGuard
 from catchment.monitor.rules.push import PushGuard
+from catchment.monitor.vectors import Drift
 from catchment.monitor.watch import Watch
 from catchment.testing.heavy_world import build_heavy_world
 from catchment.testing.items_world import build_items_world
@@ -107,6 +108,12 @@ def test_a_site_that_does_not_push_is_caught(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_site_that_does_not_see_that_it_is_outside_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BalanceGuard, "look", lambda _: 0)
     _caught(SelfJoin(theta=0.6, epsilon=0.4, delta=0.4, rule="eager"))
+
+
+def test_falls_that_are_not_seen_where_all_is_claimed_to_rise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Drift, "fell", False)
+    for rule in ("push", "near"):
+        _caught(SelfJoin(theta=0.6, epsilon=0.4, delta=0.4, rule=rule))
 
 
 def test_a_claim_that_is_moved_without_proof_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ what is tested here, so sketches are small, and it is the estimate that must be 
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -127,6 +128,21 @@ class MonitorWorld:
         )
         assert claim.low - room <= claim.estimate <= claim.high + room
         assert set(claim.cut) == set(self.sites)
+        if claim.low == -math.inf and self.watch.threshold is None:
+            fallen = [site for site, cut in claim.cut.items() if not self._only_rose(site, *cut)]
+            assert not fallen, f"{fallen} have had falls, and a rise is claimed, at {claim.cut}, {self.watch!r}"
+
+    def _only_rose(self, site: str, position: int, time: int) -> bool:
+        """Whether nothing that the site has had can have lowered the quantity; nothing else bounds it from below.
+
+        Falls that what came with them makes up for in every cell are none: the vector is one that only rose.
+        """
+        _, _, _, weights = self._events[site]
+        falls = np.flatnonzero(weights[:position] < 0)
+        if not falls.size:
+            return True
+        now = self.vector_at(site, position, time)
+        return any(np.array_equal(self.vector_at(site, before, time), now) for before in range(int(falls[0]) + 1))
 
     def settled(self, network: Network) -> bool:
         """Whether the claim is about now: of all that are there, nothing open, and the others named."""
