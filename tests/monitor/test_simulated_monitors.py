@@ -12,7 +12,7 @@ from catchment.monitor.quantities import InnerProduct, RangeSum, SelfJoin, Total
 from catchment.monitor.query import Query
 from catchment.monitor.rules.balance import BalanceGuard
 from catchment.monitor.rules.countdown import CountdownGuard
-from catchment.monitor.rules.push import PushGuard
+from catchment.monitor.rules.push import PushGuard, PushSteersman
 from catchment.monitor.vectors import Drift
 from catchment.monitor.watch import Watch
 from catchment.testing.heavy_world import build_heavy_world
@@ -103,6 +103,14 @@ def test_a_site_that_counts_down_too_little_is_caught(monkeypatch: pytest.Monkey
 def test_a_site_that_does_not_push_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PushGuard, "must_flush", lambda _: False)
     _caught(Total(theta=0.1, rule="push"))
+
+
+@pytest.mark.parametrize("quantity", [Total, SelfJoin])
+def test_a_budget_that_is_forgotten_while_a_site_may_use_it_is_caught(
+    quantity: type[Watch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PushSteersman, "_largest_out", lambda self, _: self._now)
+    _caught(quantity(theta=0.6, epsilon=0.3, delta=0.4, window=500, rule="push"))
 
 
 def test_a_site_that_does_not_see_that_it_is_outside_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,8 @@ _RULES = ("auto", "near", "full", "push", "centralise", "eager", "lazy")
 _PRODUCT_RULES = ("auto", "auto", "full", "push", "centralise", "eager", "lazy")
 _WINDOW_RULES = ("auto", "near", "full", "push", "centralise", "two-phase")
 LEASE, RESEND, HEARTBEAT = 2_500, 150, 700
+ALL = 1.0
+"""The share of a stream's events that are taken back: the second half takes the first one back in full."""
 SETTLES_WITHIN = 60
 """Messages for each site, after the last fault, until every claim is about now again."""
 
@@ -54,9 +56,9 @@ class MonitorWorld:
         self.sites = tuple(f"site-{number}" for number in range(rng.randint(1, 6)))
         draws = np.random.default_rng(seed)
         both = isinstance(self.watch, InnerProduct)
-        # Some streams only grow; in others events are taken back, at a few sites or at all of them.
+        # Some streams only grow; in others events are taken back, at a few sites or at all of them, some or all.
         signed = self.watch.window is None and not isinstance(self.watch, Distinct)
-        back = rng.choice((0.0, 0.0, 0.02, 0.3)) if signed else 0.0
+        back = rng.choice((0.0, 0.0, 0.02, 0.3, ALL, ALL)) if signed else 0.0
         self._events = {site: _stream(draws, rng, both, back * rng.choice((0, 1))) for site in self.sites}
         self._keep = rng.choice((50, 200, 1000))
         self._truth: dict[tuple[str, int, int], I64] = {}
@@ -90,6 +92,9 @@ class MonitorWorld:
             at += size
             if self.watch.window is not None and at < keys.size:
                 yield int(times[at]) - 1, Arrived(time=int(times[at]) - 1)  # time goes on without events, too
+        if self.watch.window is not None:
+            for later in range(int(times[-1]) if keys.size else 0, UNTIL, 300):
+                yield later, Arrived(time=later)  # until the windows are empty
 
     # -- the truth --------------------------------------------------------------------------------------------
 
@@ -215,5 +220,11 @@ def _stream(draws: np.random.Generator, rng: random.Random, both: bool, back: fl
     if rng.random() < 0.3 and count:
         times = np.sort(np.minimum(times, rng.randint(1, UNTIL)))  # all of it early, and then only silence
     streams = (np.arange(count) // 97) % 2 * both
-    weights = np.where(draws.random(count) < back, -1, 1)
+    weights = draws.choice((1, 1, rng.choice((1, 5, 40))), count)
+    if back == ALL:
+        half = count // 2
+        keys, streams, weights = (np.concatenate([part[:half]] * 2) for part in (keys, streams, weights))
+        times, weights = times[: 2 * half], weights * np.repeat((1, -1), half)
+    else:
+        weights = np.where(draws.random(count) < back, -weights, weights)
     return keys.astype(np.int64), times.astype(np.int64), streams.astype(np.int64), weights.astype(np.int64)
