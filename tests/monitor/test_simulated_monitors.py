@@ -7,14 +7,18 @@ from functools import partial
 import pytest
 
 from catchment.errors import SimulationError
+from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.quantities import InnerProduct, RangeSum, SelfJoin, Total
 from catchment.monitor.query import Query
 from catchment.monitor.rules.balance import BalanceGuard
 from catchment.monitor.rules.countdown import CountdownGuard
-from catchment.monitor.rules.push import PushGuard
+from catchment.monitor.rules.push import PushGuard, PushSteersman
+from catchment.monitor.vectors import Drift
 from catchment.monitor.watch import Watch
+from catchment.testing.heavy_world import build_heavy_world
+from catchment.testing.items_world import build_items_world
 from catchment.testing.monitor_world import build_monitor_world
-from catchment.testing.simulation import replay, simulate
+from catchment.testing.simulation import BuildWorld, replay, simulate
 
 SEEDS = 500
 PARTS = 10
@@ -53,6 +57,31 @@ def test_the_baseline_of_the_paper_holds_too(quantity: type[Watch], part: int) -
         assert outcome.struck[fault], f"no {fault} in these seeds"
 
 
+@pytest.mark.parametrize("build", [build_monitor_world, build_items_world, build_heavy_world])
+def test_lives_that_do_not_rise_learn_of_later_ones(build: BuildWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    rise, risen = Coordinator._rise_above, []
+
+    def counted(self: Coordinator, epoch: int, now: int) -> None:
+        risen.append(epoch)
+        rise(self, epoch, now)
+
+    monkeypatch.setattr(Coordinator, "_rise_above", counted)
+    monkeypatch.setattr("catchment.testing.lives._SHARE", 1.0)
+    outcome = simulate(build, range(40), jobs=1)
+    outcome.raise_failure()
+    assert risen
+    assert outcome.struck["rollback"]
+
+
+def test_a_number_that_two_lives_have_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catchment.testing.lives._SHARE", 1.0)
+    monkeypatch.setattr("catchment.monitor.coordinator._epoch_of", lambda life, kept: max(life, kept + 1))
+    simulate(build_monitor_world, range(8, 9), jobs=1).raise_failure()
+    monkeypatch.setattr(Query, "was_told_more", lambda *_: False)
+    with pytest.raises(SimulationError, match="not settled"):
+        simulate(build_monitor_world, range(8, 9), jobs=1).raise_failure()
+
+
 def test_a_seed_replays_exactly() -> None:
     one, other = replay(build_monitor_world, 7), replay(build_monitor_world, 7)
     assert one.trace_hash == other.trace_hash
@@ -76,9 +105,23 @@ def test_a_site_that_does_not_push_is_caught(monkeypatch: pytest.MonkeyPatch) ->
     _caught(Total(theta=0.1, rule="push"))
 
 
+@pytest.mark.parametrize("quantity", [Total, SelfJoin])
+def test_a_budget_that_is_forgotten_while_a_site_may_use_it_is_caught(
+    quantity: type[Watch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PushSteersman, "_largest_out", lambda self, _: self._now)
+    _caught(quantity(theta=0.6, epsilon=0.3, delta=0.4, window=500, rule="push"))
+
+
 def test_a_site_that_does_not_see_that_it_is_outside_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BalanceGuard, "look", lambda _: 0)
     _caught(SelfJoin(theta=0.6, epsilon=0.4, delta=0.4, rule="eager"))
+
+
+def test_falls_that_are_not_seen_where_all_is_claimed_to_rise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Drift, "fell", False)
+    for rule in ("push", "near"):
+        _caught(SelfJoin(theta=0.6, epsilon=0.4, delta=0.4, rule=rule))
 
 
 def test_a_claim_that_is_moved_without_proof_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

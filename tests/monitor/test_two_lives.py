@@ -1,4 +1,7 @@
-"""Two processes under one name: the earlier learns of the later by its own next word, though nobody asks for one."""
+"""Two processes under one name: the earlier learns of the later by its own next word, though nobody asks for one.
+
+And two lives of a coordinator under one number, as from one backup that is restored twice.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,20 @@ import numpy as np
 import pytest
 
 from catchment.monitor.coordinator import Coordinator
+from catchment.monitor.heavy_hitters import HeavyHitters
+from catchment.monitor.heavy_hitters.messages import HeavyReport
 from catchment.monitor.items import Items, ItemsClaim
 from catchment.monitor.machine import Received, Send, Tick
 from catchment.monitor.quantities import SelfJoin, Total
 from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.watch import Watch
+from catchment.monitor.wire import write_frame
 from catchment.testing.lockstep import Lockstep
 
 HEARTBEAT = 5_000
+AHEAD = 1 << 60
+BACKUP = {"epoch": AHEAD.to_bytes(8, "little")}
+"""Of a life whose clock was far ahead."""
 WATCHES = [Total(theta=0.1), SelfJoin(theta=0.2, epsilon=0.05), Items(threshold=5)]
 
 
@@ -64,3 +73,45 @@ def test_an_earlier_life_is_told_of_the_later_once_for_each_word(watch: Watch | 
         (answer,) = coordinator.handle(Received("a", word.frame), now)
         assert isinstance(answer, Send)
         assert coordinator.handle(Tick(), now) == []
+
+
+def _cut_of(coordinator: Coordinator, watch: Watch | Items) -> tuple[int, bool]:
+    """Up to which event of the site the claim is, and whether it is there."""
+    if isinstance(watch, Items):
+        items = coordinator.items(1)
+        return (0, False) if items is None else (items.cut["a"][0], not items.missing)
+    claim = coordinator.claim(1)
+    return (0, False) if claim is None else (claim.cut["a"][0], not claim.answer.missing)
+
+
+@pytest.mark.parametrize("watch", WATCHES, ids=lambda watch: type(watch).__name__)
+def test_a_life_whose_number_an_earlier_one_had_rises_above_it(watch: Watch | Items) -> None:
+    first, second = (Coordinator((watch,), ("a",), blobs=dict(BACKUP)) for _ in range(2))
+    assert first.epoch == second.epoch
+    site = Site("a", (watch,), heartbeat=HEARTBEAT)
+    world = Lockstep(first, {"a": site})
+    for _ in range(20):
+        world.give("a", Arrived(np.arange(50)))
+        world.pass_time(HEARTBEAT)
+    again = Lockstep(second, {"a": site})
+    again.now = world.now
+    again.pass_time(3 * HEARTBEAT)
+    again.give("a", Arrived(np.arange(50)))
+    again.pass_time(3 * HEARTBEAT)
+    assert second.epoch > first.epoch
+    assert _cut_of(second, watch) == (site.position, True)
+
+
+def test_an_answer_to_a_list_that_was_never_asked_is_to_an_earlier_life() -> None:
+    coordinator = Coordinator((HeavyHitters(phi=0.1),), ("a",), blobs=BACKUP)
+    epoch = coordinator.epoch
+    for asked, risen in ((1, False), (7, True)):
+        report = HeavyReport(query=1, epoch=epoch, asked=asked, incarnation=1, seq=asked)
+        coordinator.handle(Received("a", write_frame(report)), 0)
+        assert (coordinator.epoch > epoch) == risen
+
+
+def test_lives_upon_one_backup_have_numbers_of_their_own() -> None:
+    lives = 1_700_000_000_000_000, 1_700_000_000_500_000
+    one, other = (Coordinator((Total(),), ("a",), blobs=BACKUP, life=life).epoch for life in lives)
+    assert AHEAD < one != other > AHEAD

@@ -28,6 +28,8 @@ from catchment.monitor.wire import read_frame
 __all__ = ["Coordinator"]
 
 EPOCH = "epoch"
+_APART = 1 << 20
+"""Lives whose numbers end differently, by this, never have one epoch upon one disk."""
 
 AnyQuery = Query | ItemsQuery | HeavyQuery
 Q = TypeVar("Q", Query, ItemsQuery, HeavyQuery)
@@ -45,7 +47,8 @@ class Coordinator:
     blobs
         What an earlier life has made durable; it may be old, an old backup say.
     life
-        A number that no earlier life had, for the case that the disk is older than the last life; the time will do.
+        A number that no earlier life had, for the case that the disk is older than the last life; the time will do, if
+        it is fine enough.
     lease, resend
         Milliseconds without a word that shows that a site hears us after which it is missing, and after which an order
         is repeated: the time between repetitions doubles up to a quarter of the lease.
@@ -71,7 +74,7 @@ class Coordinator:
         self.traffic = Traffic()
         self.refused = 0
         self.refusals: dict[str, str] = {}
-        self.epoch = max(life, 1 + (int.from_bytes(blobs[EPOCH], "little") if EPOCH in blobs else 0))
+        self.epoch = _epoch_of(life, int.from_bytes(blobs[EPOCH], "little") if EPOCH in blobs else 0)
         self.lease, self.resend = lease, resend
         self._queries = {watch.number: self._part(watch, sites, blobs) for watch in watches}
         self._opening: list[Action] = [Persist(EPOCH, self.epoch.to_bytes(8, "little"))]
@@ -113,7 +116,8 @@ class Coordinator:
             query = self._queries.get(report.query) if isinstance(report, AnyReport) else None
             if query is None or not isinstance(report, query.hears):
                 raise DamagedBytesError(f"a {type(report).__name__} that is no report on a query here")
-            if self.epoch < report.epoch < LARGEST:
+            twin = report.epoch == self.epoch and query.was_told_more(event.sender, report)
+            if (twin or self.epoch < report.epoch) and report.epoch < LARGEST:
                 self._rise_above(report.epoch, now)
                 return [Persist(EPOCH, self.epoch.to_bytes(8, "little"))]
             return query.hear(event.sender, report, now)
@@ -123,7 +127,10 @@ class Coordinator:
             return []
 
     def _rise_above(self, epoch: int, now: int) -> None:
-        """A site has heard of a later life of ours than this one: the disk is an old one. Begin again, above it."""
+        """A site has heard of a later life of ours than this one: the disk is an old one. Begin again, above it.
+
+        So it is, too, where a site has heard more of this life than it has said: an earlier one had the same number.
+        """
         self.epoch = epoch + 1
         for query in self._queries.values():
             query.start(now)
@@ -164,3 +171,12 @@ class Coordinator:
     def rule(self, query: int) -> str:
         """The name of the rule in force; empty before the first round."""
         return self._query(query).rule_name
+
+
+def _epoch_of(life: int, kept: int) -> int:
+    """The life itself; and above what is kept, where that is ahead of the clock.
+
+    An old disk may then bring what is kept back a second time. One more than that would be the number of a life that
+    sites have heard, and what they say of that one would be taken for this one's. So the life is in it, too.
+    """
+    return life if life > kept else kept + 1 + life % _APART

@@ -13,6 +13,7 @@ from catchment.monitor.items.messages import ItemsReport
 from catchment.monitor.machine import NEVER
 from catchment.monitor.messages import Report
 from catchment.monitor.owner import Owner
+from catchment.monitor.wire import Message
 
 __all__ = ["AnyReport", "Part"]
 
@@ -39,6 +40,10 @@ class Part(ABC, Generic[P]):
     def __init__(self, owner: Owner, fingerprint: int, peers: Mapping[str, P]) -> None:
         self._owner, self._fingerprint, self._peers = owner, fingerprint, peers
         self._agenda = Agenda(peers, self._due)
+
+    @abstractmethod
+    def was_told_more(self, site: str, report: Message) -> bool:
+        """Whether a report of this epoch shows that its site was told what this life has not said."""
 
     @abstractmethod
     def _speaks_at(self, peer: P) -> int:

@@ -72,6 +72,10 @@ class Query(Part[Peer]):
 
     # -- reports ----------------------------------------------------------------------------------------------
 
+    def was_told_more(self, site: str, report: Message) -> bool:
+        assert isinstance(report, Report)
+        return site in self._peers and report.acked > self._peers[site].order
+
     def hear(self, site: str, report: Message, now: int) -> list[Action]:
         assert isinstance(report, Report)
         peer = self._news_of(site, report)

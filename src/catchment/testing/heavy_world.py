@@ -18,6 +18,7 @@ from catchment.monitor.quantities import Total
 from catchment.monitor.watch import Watch
 from catchment.testing.faults import Faults
 from catchment.testing.item_streams import ItemStreams
+from catchment.testing.lives import Lives
 from catchment.testing.monitor_world import SETTLES_WITHIN, UNTIL, set_back_too
 from catchment.testing.network import Network
 
@@ -30,7 +31,7 @@ class HeavyWorld(ItemStreams):
     def __init__(self, seed: int, watch: HeavyHitters | None = None) -> None:
         rng = random.Random(f"heavy {seed}")
         self.watches: tuple[HeavyHitters, ...] = (_some_watch(rng, seed) if watch is None else watch,)
-        super().__init__(rng, np.random.default_rng(seed))
+        super().__init__(rng, np.random.default_rng(seed), Lives(seed))
         self._beside: tuple[Watch, ...] = (Total(number=9, theta=0.3),) if rng.random() < 0.3 else ()
         if watch is None and rng.random() < 0.3:
             self.watches += (_some_watch(rng, seed, number=2),)

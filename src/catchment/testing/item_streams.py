@@ -21,6 +21,7 @@ from catchment.monitor.machine import COORDINATOR
 from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.watch import Watch
 from catchment.testing.host import Node
+from catchment.testing.lives import Lives
 from catchment.testing.monitor_world import HEARTBEAT, LEASE, RESEND, UNTIL
 
 __all__ = ["ItemStreams"]
@@ -31,7 +32,8 @@ I64 = NDArray[np.int64]
 class ItemStreams(ABC):
     """The sites of a world and their streams, drawn by the seed."""
 
-    def __init__(self, rng: random.Random, draws: np.random.Generator) -> None:
+    def __init__(self, rng: random.Random, draws: np.random.Generator, lives: Lives) -> None:
+        self._lives = lives
         self.sites = tuple(f"site-{number}" for number in range(rng.randint(1, 6)))
         self._domain = rng.choice((12, 50, 2000))
         late = rng.choice((0, 0, 300))
@@ -54,7 +56,8 @@ class ItemStreams(ABC):
         ]
 
     def _coordinator(self, blobs: dict[str, bytes], life: int) -> Coordinator:
-        return Coordinator(self.watched, self.sites, blobs=blobs, life=life, lease=LEASE, resend=RESEND)
+        number = self._lives.number(life)
+        return Coordinator(self.watched, self.sites, blobs=blobs, life=number, lease=LEASE, resend=RESEND)
 
     def _site(self, name: str, blobs: dict[str, bytes], life: int) -> Site:
         return Site(

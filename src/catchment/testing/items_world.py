@@ -22,6 +22,7 @@ from catchment.monitor.watch import Watch
 from catchment.testing.faults import Faults
 from catchment.testing.freshness import Freshness
 from catchment.testing.item_streams import ItemStreams
+from catchment.testing.lives import Lives
 from catchment.testing.monitor_world import LEASE, SETTLES_WITHIN, UNTIL, set_back_too
 from catchment.testing.network import Network
 
@@ -36,7 +37,7 @@ class ItemsWorld(ItemStreams):
     def __init__(self, seed: int, watch: Items | None = None, faults: Faults | None = None) -> None:
         rng, draws = random.Random(f"items {seed}"), np.random.default_rng(seed)
         self.watches = tuple(_some_watch(rng, 1 + n) for n in range(rng.choice((1, 2)))) if watch is None else (watch,)
-        super().__init__(rng, draws)
+        super().__init__(rng, draws, Lives(seed))
         self._checked: dict[int, ItemsClaim] = {}
         self._checked_total: Claim | None = None
         self._weights = _weights(draws, self._events) if rng.random() < 0.3 else None

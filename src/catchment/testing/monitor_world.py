@@ -8,6 +8,7 @@ what is tested here, so sketches are small, and it is the estimate that must be 
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,6 +28,7 @@ from catchment.monitor.states import HOLDING
 from catchment.monitor.watch import Watch
 from catchment.testing.faults import Faults
 from catchment.testing.host import Node
+from catchment.testing.lives import Lives
 from catchment.testing.network import Network
 
 __all__ = ["MonitorWorld", "build_monitor_world", "set_back_too"]
@@ -38,6 +40,8 @@ _RULES = ("auto", "near", "full", "push", "centralise", "eager", "lazy")
 _PRODUCT_RULES = ("auto", "auto", "full", "push", "centralise", "eager", "lazy")
 _WINDOW_RULES = ("auto", "near", "full", "push", "centralise", "two-phase")
 LEASE, RESEND, HEARTBEAT = 2_500, 150, 700
+ALL = 1.0
+"""The share of a stream's events that are taken back: the second half takes the first one back in full."""
 SETTLES_WITHIN = 60
 """Messages for each site, after the last fault, until every claim is about now again."""
 
@@ -48,12 +52,13 @@ class MonitorWorld:
     def __init__(self, seed: int, watch: Watch | None = None) -> None:
         rng = random.Random(seed)
         self.watch = _some_watch(rng) if watch is None else watch
+        self._lives = Lives(seed)
         self.sites = tuple(f"site-{number}" for number in range(rng.randint(1, 6)))
         draws = np.random.default_rng(seed)
         both = isinstance(self.watch, InnerProduct)
-        # Some streams only grow; in others events are taken back, at a few sites or at all of them.
+        # Some streams only grow; in others events are taken back, at a few sites or at all of them, some or all.
         signed = self.watch.window is None and not isinstance(self.watch, Distinct)
-        back = rng.choice((0.0, 0.0, 0.02, 0.3)) if signed else 0.0
+        back = rng.choice((0.0, 0.0, 0.02, 0.3, ALL, ALL)) if signed else 0.0
         self._events = {site: _stream(draws, rng, both, back * rng.choice((0, 1))) for site in self.sites}
         self._keep = rng.choice((50, 200, 1000))
         self._truth: dict[tuple[str, int, int], I64] = {}
@@ -68,7 +73,8 @@ class MonitorWorld:
         ]
 
     def _coordinator(self, blobs: dict[str, bytes], life: int) -> Coordinator:
-        return Coordinator((self.watch,), self.sites, blobs=blobs, life=life, lease=LEASE, resend=RESEND)
+        number = self._lives.number(life)
+        return Coordinator((self.watch,), self.sites, blobs=blobs, life=number, lease=LEASE, resend=RESEND)
 
     def _site(self, name: str, blobs: dict[str, bytes], life: int) -> Site:
         return Site(name, (self.watch,), blobs=blobs, life=life, heartbeat=HEARTBEAT, resend=RESEND, keep=self._keep)
@@ -86,6 +92,9 @@ class MonitorWorld:
             at += size
             if self.watch.window is not None and at < keys.size:
                 yield int(times[at]) - 1, Arrived(time=int(times[at]) - 1)  # time goes on without events, too
+        if self.watch.window is not None:
+            for later in range(int(times[-1]) if keys.size else 0, UNTIL, 300):
+                yield later, Arrived(time=later)  # until the windows are empty
 
     # -- the truth --------------------------------------------------------------------------------------------
 
@@ -124,6 +133,21 @@ class MonitorWorld:
         )
         assert claim.low - room <= claim.estimate <= claim.high + room
         assert set(claim.cut) == set(self.sites)
+        if claim.low == -math.inf and self.watch.threshold is None:
+            fallen = [site for site, cut in claim.cut.items() if not self._only_rose(site, *cut)]
+            assert not fallen, f"{fallen} have had falls, and a rise is claimed, at {claim.cut}, {self.watch!r}"
+
+    def _only_rose(self, site: str, position: int, time: int) -> bool:
+        """Whether nothing that the site has had can have lowered the quantity; nothing else bounds it from below.
+
+        Falls that what came with them makes up for in every cell are none: the vector is one that only rose.
+        """
+        _, _, _, weights = self._events[site]
+        falls = np.flatnonzero(weights[:position] < 0)
+        if not falls.size:
+            return True
+        now = self.vector_at(site, position, time)
+        return any(np.array_equal(self.vector_at(site, before, time), now) for before in range(int(falls[0]) + 1))
 
     def settled(self, network: Network) -> bool:
         """Whether the claim is about now: of all that are there, nothing open, and the others named."""
@@ -149,8 +173,12 @@ class MonitorWorld:
 
 
 def set_back_too(faults: Faults, seed: int, sites: tuple[str, ...]) -> Faults:
-    """In every other world not only the coordinator's disk may be set back, but those of the sites, too."""
-    return replace(faults, rollback_nodes=(*faults.rollback_nodes, *sites)) if seed % 2 else faults
+    """In every other world not only the coordinator's disk may be set back, but those of the sites, too.
+
+    Where its lives wander, it is set back often.
+    """
+    chosen = Lives(seed).strike(faults)
+    return replace(chosen, rollback_nodes=(*chosen.rollback_nodes, *sites)) if seed % 2 else chosen
 
 
 def build_monitor_world(seed: int, *, watch: Watch | None = None, faults: Faults | None = None) -> Network:
@@ -192,5 +220,11 @@ def _stream(draws: np.random.Generator, rng: random.Random, both: bool, back: fl
     if rng.random() < 0.3 and count:
         times = np.sort(np.minimum(times, rng.randint(1, UNTIL)))  # all of it early, and then only silence
     streams = (np.arange(count) // 97) % 2 * both
-    weights = np.where(draws.random(count) < back, -1, 1)
+    weights = draws.choice((1, 1, rng.choice((1, 5, 40))), count)
+    if back == ALL:
+        half = count // 2
+        keys, streams, weights = (np.concatenate([part[:half]] * 2) for part in (keys, streams, weights))
+        times, weights = times[: 2 * half], weights * np.repeat((1, -1), half)
+    else:
+        weights = np.where(draws.random(count) < back, -weights, weights)
     return keys.astype(np.int64), times.astype(np.int64), streams.astype(np.int64), weights.astype(np.int64)

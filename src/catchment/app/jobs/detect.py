@@ -25,6 +25,7 @@ __all__ = ["Detection", "detect_in", "read_flows", "run_detect", "to_json", "to_
 I64 = NDArray[np.int64]
 
 _FLOW_BYTES = 8
+_LEAST_PHI = 1e-06
 _LEASE = 60_000
 """Milliseconds of recorded time; sites say at least every third of it how far they are."""
 
@@ -157,8 +158,8 @@ def run_detect(
     progress: Progress = lambda *_: None,
 ) -> Detection:
     """Read the flows and run the protocol over them."""
-    if not 0 < phi < 1:
-        raise ParameterError(f"--phi {phi}", "give a share between 0 and 1, such as 0.05")
+    if not _LEAST_PHI <= phi < 1:
+        raise ParameterError(f"--phi {phi:g}", f"give a share from {_LEAST_PHI} to below 1, such as 0.1")
     if window % panes:
         raise ParameterError(f"--window {window} in {panes} panes", "give a window that is a multiple of --panes")
     if not 0 <= confidence < 1:

@@ -48,7 +48,7 @@ def start_coordinator(file: Path, *, every: float, heartbeat: float) -> int:
 
     def build(blobs: dict[str, bytes]) -> Coordinator:
         _say_what_is_set_aside(watches, settings, blobs)
-        life = int(time.time())  # a disk may be older than the last life
+        life = time.time_ns() // 1000  # a disk may be older than the last life
         told.append(Coordinator(tuple(watches.values()), settings.sites, blobs=blobs, life=life, lease=settings.lease))
         return told[0]
 

@@ -125,6 +125,10 @@ class HeavyQuery(Part[HeavyPeer]):
 
     # -- reports ----------------------------------------------------------------------------------------------
 
+    def was_told_more(self, site: str, report: Message) -> bool:
+        assert isinstance(report, HeavyReport)
+        return site in self._peers and report.asked > self._version
+
     def hear(self, site: str, report: Message, now: int) -> list[Action]:
         assert isinstance(report, HeavyReport)
         peer = self._news_of(site, report)
