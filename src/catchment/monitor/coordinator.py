@@ -52,6 +52,9 @@ class Coordinator:
     lease, resend
         Milliseconds without a word that shows that a site hears us after which it is missing, and after which an order
         is repeated: the time between repetitions doubles up to a quarter of the lease.
+    settling
+        Watches of a value with the rule `"auto"` choose anew when sites have flushed so much that a new round is little
+        beside it: so many times that. Small numbers are for worlds that are over before it.
 
     `refused` counts reports that were none; `refusals` has the reason for the last of each sender.
     """
@@ -65,6 +68,7 @@ class Coordinator:
         life: int = 0,
         lease: int = 30_000,
         resend: int = 1_000,
+        settling: float = 1.0,
     ) -> None:
         if len({watch.number for watch in watches}) != len(watches):
             raise ParameterError("two watches of one number", "number them apart")
@@ -75,7 +79,7 @@ class Coordinator:
         self.refused = 0
         self.refusals: dict[str, str] = {}
         self.epoch = _epoch_of(life, int.from_bytes(blobs[EPOCH], "little") if EPOCH in blobs else 0)
-        self.lease, self.resend = lease, resend
+        self.lease, self.resend, self.settling = lease, resend, settling
         self._queries = {watch.number: self._part(watch, sites, blobs) for watch in watches}
         self._opening: list[Action] = [Persist(EPOCH, self.epoch.to_bytes(8, "little"))]
         self._started = False

@@ -42,6 +42,8 @@ _WINDOW_RULES = ("auto", "near", "full", "push", "centralise", "two-phase")
 LEASE, RESEND, HEARTBEAT = 2_500, 150, 700
 ALL = 1.0
 """The share of a stream's events that are taken back: the second half takes the first one back in full."""
+SOON = 0.01
+"""After this share of the usual bytes `auto` chooses anew in most worlds: no stream of them is long enough for all."""
 SETTLES_WITHIN = 60
 """Messages for each site, after the last fault, until every claim is about now again."""
 
@@ -61,6 +63,7 @@ class MonitorWorld:
         back = rng.choice((0.0, 0.0, 0.02, 0.3, ALL, ALL)) if signed else 0.0
         self._events = {site: _stream(draws, rng, both, back * rng.choice((0, 1))) for site in self.sites}
         self._keep = rng.choice((50, 200, 1000))
+        self._settling = rng.choice((1.0, SOON, SOON))
         self._truth: dict[tuple[str, int, int], I64] = {}
         self._machines: dict[str, Site] = {}
         self._checked: Claim | None = None
@@ -74,7 +77,9 @@ class MonitorWorld:
 
     def _coordinator(self, blobs: dict[str, bytes], life: int) -> Coordinator:
         number = self._lives.number(life)
-        return Coordinator((self.watch,), self.sites, blobs=blobs, life=number, lease=LEASE, resend=RESEND)
+        return Coordinator(
+            (self.watch,), self.sites, blobs=blobs, life=number, lease=LEASE, resend=RESEND, settling=self._settling
+        )
 
     def _site(self, name: str, blobs: dict[str, bytes], life: int) -> Site:
         return Site(name, (self.watch,), blobs=blobs, life=life, heartbeat=HEARTBEAT, resend=RESEND, keep=self._keep)
