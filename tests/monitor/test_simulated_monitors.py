@@ -106,10 +106,11 @@ def test_lives_that_do_not_rise_learn_of_later_ones(build: BuildWorld, monkeypat
 def test_a_number_that_two_lives_have_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catchment.testing.lives._SHARE", 1.0)
     monkeypatch.setattr("catchment.monitor.coordinator._epoch_of", lambda life, kept: max(life, kept + 1))
-    simulate(build_monitor_world, range(8, 9), jobs=1).raise_failure()
+    build = partial(build_monitor_world, watch=Total(theta=0.1, rule="near"))
+    simulate(build, range(40), jobs=1).raise_failure()
     monkeypatch.setattr(Query, "was_told_more", lambda *_: False)
     with pytest.raises(SimulationError, match="not settled"):
-        simulate(build_monitor_world, range(8, 9), jobs=1).raise_failure()
+        simulate(build, range(40), jobs=1).raise_failure()
 
 
 def test_a_seed_replays_exactly() -> None:
@@ -135,12 +136,10 @@ def test_a_site_that_does_not_push_is_caught(monkeypatch: pytest.MonkeyPatch) ->
     _caught(Total(theta=0.1, rule="push"))
 
 
-@pytest.mark.parametrize("quantity", [Total, SelfJoin])
-def test_a_budget_that_is_forgotten_while_a_site_may_use_it_is_caught(
-    quantity: type[Watch], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_budget_that_is_forgotten_while_a_site_may_use_it_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PushSteersman, "_largest_out", lambda self, _: self._now)
-    _caught(quantity(theta=0.6, epsilon=0.3, delta=0.4, window=500, rule="push"))
+    _caught(Total(theta=0.6, epsilon=0.1, window=500, rule="push"))
+    _caught(SelfJoin(theta=0.6, epsilon=0.3, delta=0.4, window=500, rule="push"))
 
 
 def test_a_site_that_does_not_see_that_it_is_outside_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from catchment.testing.host import Node
 from catchment.testing.lives import Lives
 from catchment.testing.network import Network
 
-__all__ = ["MonitorWorld", "build_monitor_world", "set_back_too"]
+__all__ = ["MonitorWorld", "build_monitor_world", "is_there", "set_back_too"]
 
 I64 = NDArray[np.int64]
 
@@ -162,19 +162,25 @@ class MonitorWorld:
         claim = None if machine is None else machine.claim(self.watch.number)
         if claim is None or claim.epoch != machine.epoch or claim.state != HOLDING:
             return False
+        timed = self.watch.window is not None
         for site in self.sites:
             there = network.machine(site)
             if there is None:
                 left = network.has_left(site) and (site in claim.answer.missing or site in claim.left)
                 if not left:
                     return False
-            elif site in claim.answer.missing or claim.cut[site][0] != there.position:
+            elif site in claim.answer.missing or not is_there(claim.cut[site], there, timed=timed):
                 return False
         return True
 
     def script(self, network: Network) -> None:
         network.run(UNTIL)
         network.settle(self.settled, messages=SETTLES_WITHIN * (len(self.sites) + 1), feeding=False)
+
+
+def is_there(cut: tuple[int, int], site: Site, *, timed: bool) -> bool:
+    """Whether a cut is where its site is; in time as well, where that changes what is true."""
+    return cut[0] == site.position and (not timed or cut[1] == site.time)
 
 
 def set_back_too(faults: Faults, seed: int, sites: tuple[str, ...]) -> Faults:
