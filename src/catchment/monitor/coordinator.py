@@ -29,7 +29,7 @@ __all__ = ["Coordinator"]
 
 EPOCH = "epoch"
 _APART = 1 << 20
-"""Lives whose numbers end differently, by this, never have one epoch upon one disk."""
+"""Lives whose numbers end differently, by this, never have one epoch above one that both know."""
 
 AnyQuery = Query | ItemsQuery | HeavyQuery
 Q = TypeVar("Q", Query, ItemsQuery, HeavyQuery)
@@ -78,6 +78,7 @@ class Coordinator:
         self.traffic = Traffic()
         self.refused = 0
         self.refusals: dict[str, str] = {}
+        self._life = life
         self.epoch = _epoch_of(life, int.from_bytes(blobs[EPOCH], "little") if EPOCH in blobs else 0)
         self.lease, self.resend, self.settling = lease, resend, settling
         self._queries = {watch.number: self._part(watch, sites, blobs) for watch in watches}
@@ -135,7 +136,7 @@ class Coordinator:
 
         So it is, too, where a site has heard more of this life than it has said: an earlier one had the same number.
         """
-        self.epoch = epoch + 1
+        self.epoch = _epoch_of(self._life, epoch)
         for query in self._queries.values():
             query.start(now)
 
@@ -177,10 +178,10 @@ class Coordinator:
         return self._query(query).rule_name
 
 
-def _epoch_of(life: int, kept: int) -> int:
-    """The life itself; and above what is kept, where that is ahead of the clock.
+def _epoch_of(life: int, known: int) -> int:
+    """The life itself; and above what is known of earlier ones, where that is ahead of the clock.
 
-    An old disk may then bring what is kept back a second time. One more than that would be the number of a life that
-    sites have heard, and what they say of that one would be taken for this one's. So the life is in it, too.
+    Two lives may know the same, from an old disk that comes back a second time or from a site. If both took the next
+    number, what sites say of the one would be taken for the other's. So the life is in it, too.
     """
-    return life if life > kept else kept + 1 + life % _APART
+    return life if life > known else known + 1 + life % _APART
