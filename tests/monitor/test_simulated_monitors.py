@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 
 import pytest
@@ -11,13 +12,14 @@ from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.quantities import InnerProduct, RangeSum, SelfJoin, Total
 from catchment.monitor.query import Query
 from catchment.monitor.rules.balance import BalanceGuard
+from catchment.monitor.rules.base import Steersman
 from catchment.monitor.rules.countdown import CountdownGuard
 from catchment.monitor.rules.push import PushGuard, PushSteersman
 from catchment.monitor.vectors import Drift
 from catchment.monitor.watch import Watch
 from catchment.testing.heavy_world import build_heavy_world
 from catchment.testing.items_world import build_items_world
-from catchment.testing.monitor_world import build_monitor_world
+from catchment.testing.monitor_world import MonitorWorld, build_monitor_world
 from catchment.testing.simulation import BuildWorld, replay, simulate
 
 SEEDS = 500
@@ -57,6 +59,34 @@ def test_the_baseline_of_the_paper_holds_too(quantity: type[Watch], part: int) -
         assert outcome.struck[fault], f"no {fault} in these seeds"
 
 
+def test_all_that_a_coordinator_may_decide_happens_in_these_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rules are chosen anew when a push has settled, change, and come back; and zones are kept for another round."""
+    made: Counter[str] = Counter()
+    settled, zone, kept = PushSteersman._has_settled, Query._new_zone, Query._kept_zone
+
+    def count_settled(self: PushSteersman) -> bool:
+        made["settled"] += settled(self)
+        return settled(self)
+
+    def count_changes(self: Query) -> Steersman:
+        before, chosen = self.rule_name, zone(self)
+        made["other rule" if before == "push" else "push again"] += before not in ("", chosen.name)
+        return chosen
+
+    def count_kept(self: Query) -> Steersman | None:
+        found = kept(self)
+        made["kept"] += found is not None
+        return found
+
+    monkeypatch.setattr(PushSteersman, "_has_settled", count_settled)
+    monkeypatch.setattr(Query, "_new_zone", count_changes)
+    monkeypatch.setattr(Query, "_kept_zone", count_kept)
+    for seed in range(120):
+        if MonitorWorld(seed).watch.rule in ("auto", "full"):
+            simulate(build_monitor_world, range(seed, seed + 1), jobs=1).raise_failure()
+    assert min(made[name] for name in ("settled", "other rule", "push again", "kept")) >= 2, made
+
+
 @pytest.mark.parametrize("build", [build_monitor_world, build_items_world, build_heavy_world])
 def test_lives_that_do_not_rise_learn_of_later_ones(build: BuildWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     rise, risen = Coordinator._rise_above, []
@@ -76,10 +106,11 @@ def test_lives_that_do_not_rise_learn_of_later_ones(build: BuildWorld, monkeypat
 def test_a_number_that_two_lives_have_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catchment.testing.lives._SHARE", 1.0)
     monkeypatch.setattr("catchment.monitor.coordinator._epoch_of", lambda life, kept: max(life, kept + 1))
-    simulate(build_monitor_world, range(8, 9), jobs=1).raise_failure()
+    build = partial(build_monitor_world, watch=Total(theta=0.1, rule="near"))
+    simulate(build, range(40), jobs=1).raise_failure()
     monkeypatch.setattr(Query, "was_told_more", lambda *_: False)
     with pytest.raises(SimulationError, match="not settled"):
-        simulate(build_monitor_world, range(8, 9), jobs=1).raise_failure()
+        simulate(build, range(40), jobs=1).raise_failure()
 
 
 def test_a_seed_replays_exactly() -> None:
@@ -105,12 +136,10 @@ def test_a_site_that_does_not_push_is_caught(monkeypatch: pytest.MonkeyPatch) ->
     _caught(Total(theta=0.1, rule="push"))
 
 
-@pytest.mark.parametrize("quantity", [Total, SelfJoin])
-def test_a_budget_that_is_forgotten_while_a_site_may_use_it_is_caught(
-    quantity: type[Watch], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_budget_that_is_forgotten_while_a_site_may_use_it_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PushSteersman, "_largest_out", lambda self, _: self._now)
-    _caught(quantity(theta=0.6, epsilon=0.3, delta=0.4, window=500, rule="push"))
+    _caught(Total(theta=0.6, epsilon=0.1, window=500, rule="push"))
+    _caught(SelfJoin(theta=0.6, epsilon=0.3, delta=0.4, window=500, rule="push"))
 
 
 def test_a_site_that_does_not_see_that_it_is_outside_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

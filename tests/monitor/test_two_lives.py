@@ -13,6 +13,7 @@ from catchment.monitor.heavy_hitters import HeavyHitters
 from catchment.monitor.heavy_hitters.messages import HeavyReport
 from catchment.monitor.items import Items, ItemsClaim
 from catchment.monitor.machine import Received, Send, Tick
+from catchment.monitor.messages import Report
 from catchment.monitor.quantities import SelfJoin, Total
 from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.watch import Watch
@@ -111,7 +112,12 @@ def test_an_answer_to_a_list_that_was_never_asked_is_to_an_earlier_life() -> Non
         assert (coordinator.epoch > epoch) == risen
 
 
-def test_lives_upon_one_backup_have_numbers_of_their_own() -> None:
+def test_lives_that_know_the_same_have_numbers_of_their_own() -> None:
+    """Of one backup, or of one site that has heard of a later life."""
     lives = 1_700_000_000_000_000, 1_700_000_000_500_000
-    one, other = (Coordinator((Total(),), ("a",), blobs=BACKUP, life=life).epoch for life in lives)
-    assert AHEAD < one != other > AHEAD
+    one, other = (Coordinator((Total(),), ("a",), blobs=BACKUP, life=life) for life in lives)
+    assert AHEAD < one.epoch != other.epoch > AHEAD
+    later = write_frame(Report(query=1, epoch=2 * AHEAD, incarnation=1, seq=1))
+    for coordinator in (one, other):
+        coordinator.handle(Received("a", later), 0)
+    assert 2 * AHEAD < one.epoch != other.epoch > 2 * AHEAD

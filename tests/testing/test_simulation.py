@@ -45,6 +45,7 @@ def test_without_faults_nothing_strikes_and_even_broken_protocols_hold(variant: 
     outcome = simulate(functools.partial(world, variant=variant, faults=Faults.quiet()), range(5), jobs=1)
     assert outcome.holds, outcome
     assert outcome.never_struck == list(STRIKES)
+    assert f"never struck: {', '.join(STRIKES)}" in str(outcome)
 
 
 def test_processes_change_nothing_but_the_time() -> None:

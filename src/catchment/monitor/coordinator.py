@@ -29,7 +29,7 @@ __all__ = ["Coordinator"]
 
 EPOCH = "epoch"
 _APART = 1 << 20
-"""Lives whose numbers end differently, by this, never have one epoch upon one disk."""
+"""Lives whose numbers end differently, by this, never have one epoch above one that both know."""
 
 AnyQuery = Query | ItemsQuery | HeavyQuery
 Q = TypeVar("Q", Query, ItemsQuery, HeavyQuery)
@@ -52,6 +52,9 @@ class Coordinator:
     lease, resend
         Milliseconds without a word that shows that a site hears us after which it is missing, and after which an order
         is repeated: the time between repetitions doubles up to a quarter of the lease.
+    settling
+        Watches of a value with the rule `"auto"` choose anew when sites have flushed so much that a new round is little
+        beside it: so many times that. Small numbers are for worlds that are over before it.
 
     `refused` counts reports that were none; `refusals` has the reason for the last of each sender.
     """
@@ -65,6 +68,7 @@ class Coordinator:
         life: int = 0,
         lease: int = 30_000,
         resend: int = 1_000,
+        settling: float = 1.0,
     ) -> None:
         if len({watch.number for watch in watches}) != len(watches):
             raise ParameterError("two watches of one number", "number them apart")
@@ -74,8 +78,9 @@ class Coordinator:
         self.traffic = Traffic()
         self.refused = 0
         self.refusals: dict[str, str] = {}
+        self._life = life
         self.epoch = _epoch_of(life, int.from_bytes(blobs[EPOCH], "little") if EPOCH in blobs else 0)
-        self.lease, self.resend = lease, resend
+        self.lease, self.resend, self.settling = lease, resend, settling
         self._queries = {watch.number: self._part(watch, sites, blobs) for watch in watches}
         self._opening: list[Action] = [Persist(EPOCH, self.epoch.to_bytes(8, "little"))]
         self._started = False
@@ -131,7 +136,7 @@ class Coordinator:
 
         So it is, too, where a site has heard more of this life than it has said: an earlier one had the same number.
         """
-        self.epoch = epoch + 1
+        self.epoch = _epoch_of(self._life, epoch)
         for query in self._queries.values():
             query.start(now)
 
@@ -173,10 +178,10 @@ class Coordinator:
         return self._query(query).rule_name
 
 
-def _epoch_of(life: int, kept: int) -> int:
-    """The life itself; and above what is kept, where that is ahead of the clock.
+def _epoch_of(life: int, known: int) -> int:
+    """The life itself; and above what is known of earlier ones, where that is ahead of the clock.
 
-    An old disk may then bring what is kept back a second time. One more than that would be the number of a life that
-    sites have heard, and what they say of that one would be taken for this one's. So the life is in it, too.
+    Two lives may know the same, from an old disk that comes back a second time or from a site. If both took the next
+    number, what sites say of the one would be taken for the other's. So the life is in it, too.
     """
-    return life if life > kept else kept + 1 + life % _APART
+    return life if life > known else known + 1 + life % _APART

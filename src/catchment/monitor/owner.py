@@ -10,12 +10,16 @@ __all__ = ["Owner", "SiteOwner"]
 
 
 class Owner(Protocol):
-    """The coordinator that a query is a part of; `epoch` is its life, `lease` and `resend` are milliseconds."""
+    """The coordinator that a query is a part of; `epoch` is its life, `lease` and `resend` are milliseconds.
+
+    `settling` says after how many times the usual bytes a rule is chosen anew.
+    """
 
     traffic: Traffic
     epoch: int
     lease: int
     resend: int
+    settling: float
 
 
 class SiteOwner(Protocol):

@@ -248,7 +248,8 @@ class Query(Part[Peer]):
         given = self._contributions
         plans = self._rule is not None and self._watch.rule == "auto"
         past = given.past(self.rule_name, self._members) if plans else None
-        return self._watch.steer(given.total, len(self._members), past, grows=given.grows)
+        sites, settling = len(self._members), self._owner.settling
+        return self._watch.steer(given.total, sites, past, grows=given.grows, settling=settling)
 
     # -- claims -----------------------------------------------------------------------------------------------
 

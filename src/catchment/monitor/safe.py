@@ -207,17 +207,21 @@ class Presence(Zone):
 
     def __init__(self, up: float, down: float, reference: I64 | None = None) -> None:
         self._up, self._down, self._reference = up, down, reference
-        if reference is not None:
-            self._new = (reference <= 0).astype(np.float64)
-            self._lost = 1.0 / np.maximum(reference, 1)
         self.at_zero = min(up, down)
+
+    @cached_property
+    def _counts(self) -> tuple[F64, F64]:
+        """What each cell counts as new, and as lost; a push, which asks for `at_zero` alone, does without."""
+        assert self._reference is not None
+        return (self._reference <= 0).astype(np.float64), 1.0 / np.maximum(self._reference, 1)
 
     def slack(self, drift: Shift, sites: int, share: float = 1.0) -> float:
         rises, falls = np.maximum(drift.cells, 0), np.maximum(-drift.cells, 0)
         if self._reference is None:
             new, lost = float(rises.sum()), float(falls.sum())
         else:
-            new, lost = float((rises * self._new).sum()), float((falls * self._lost).sum())
+            as_new, as_lost = self._counts
+            new, lost = float((rises * as_new).sum()), float((falls * as_lost).sum())
         grown = sites / share
         return share * min(self._up - grown * new, self._down - grown * lost)
 

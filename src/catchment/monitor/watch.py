@@ -129,12 +129,14 @@ class Watch(ABC):
             return None
         return rising_band(value, self.sketch_error(), self.theta)
 
-    def steer(self, total: I64, sites: int, past: Past | None = None, *, grows: bool = False) -> Steersman:
+    def steer(
+        self, total: I64, sites: int, past: Past | None = None, *, grows: bool = False, settling: float = 1.0
+    ) -> Steersman:
         """A rule for a round that begins with this vector at so many sites, after the one that has just ended.
 
-        With `grows` no site has had an event of negative weight so far.
+        With `grows` no site has had an event of negative weight so far; `settling` is the coordinator's.
         """
-        return steersman_of(self.rule, self, total, sites, past, grows=grows)
+        return steersman_of(self.rule, self, total, sites, past, grows=grows, settling=settling)
 
     def guard(self, rule: int, zone: bytes, drift: Drift) -> Guard:
         return guard_of(rule, zone, drift)

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.monitor.claim import Claim
-from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.heavy_hitters import HeavyHitters
 from catchment.monitor.items import Items, ItemsClaim
 from catchment.monitor.machine import COORDINATOR
@@ -23,7 +22,7 @@ from catchment.testing.faults import Faults
 from catchment.testing.freshness import Freshness
 from catchment.testing.item_streams import ItemStreams
 from catchment.testing.lives import Lives
-from catchment.testing.monitor_world import LEASE, SETTLES_WITHIN, UNTIL, set_back_too
+from catchment.testing.monitor_world import LEASE, SETTLES_WITHIN, UNTIL, is_there, set_back_too
 from catchment.testing.network import Network
 
 __all__ = ["ItemsWorld", "build_items_world"]
@@ -93,21 +92,21 @@ class ItemsWorld(ItemStreams):
         machine = network.machine(COORDINATOR)
         if all(network.has_left(site) for site in self.sites):
             return True
-        if machine is None or not all(self._is_about_now(network, machine, watch) for watch in self.watches):
+        if machine is None:
             return False
-        total = None if self.total is None else machine.claim(self.total.number)
-        return self.total is None or (total is not None and total.state == HOLDING)
+        total = self.total is None or self._is_about_now(network, machine.claim(self.total.number), timed=False)
+        return total and all(self._is_about_now(network, machine.items(watch.number)) for watch in self.watches)
 
-    def _is_about_now(self, network: Network, machine: Coordinator, watch: Items) -> bool:
-        claim = machine.items(watch.number)
+    def _is_about_now(self, network: Network, claim: ItemsClaim | Claim | None, *, timed: bool = True) -> bool:
         if claim is None or claim.state != HOLDING:
             return False
+        missing = claim.missing if isinstance(claim, ItemsClaim) else claim.answer.missing
         for site in self.sites:
             there = network.machine(site)
             if there is None:
-                if not network.has_left(site) or (site not in claim.missing and site not in claim.left):
+                if not network.has_left(site) or (site not in missing and site not in claim.left):
                     return False
-            elif site in claim.missing or claim.cut[site] != (there.position, there.time):
+            elif site in missing or not is_there(claim.cut[site], there, timed=timed):
                 return False
         return True
 

@@ -31,7 +31,7 @@ from catchment.testing.host import Node
 from catchment.testing.lives import Lives
 from catchment.testing.network import Network
 
-__all__ = ["MonitorWorld", "build_monitor_world", "set_back_too"]
+__all__ = ["MonitorWorld", "build_monitor_world", "is_there", "set_back_too"]
 
 I64 = NDArray[np.int64]
 
@@ -42,6 +42,8 @@ _WINDOW_RULES = ("auto", "near", "full", "push", "centralise", "two-phase")
 LEASE, RESEND, HEARTBEAT = 2_500, 150, 700
 ALL = 1.0
 """The share of a stream's events that are taken back: the second half takes the first one back in full."""
+SOON = 0.01
+"""After this share of the usual bytes `auto` chooses anew in most worlds: no stream of them is long enough for all."""
 SETTLES_WITHIN = 60
 """Messages for each site, after the last fault, until every claim is about now again."""
 
@@ -61,6 +63,7 @@ class MonitorWorld:
         back = rng.choice((0.0, 0.0, 0.02, 0.3, ALL, ALL)) if signed else 0.0
         self._events = {site: _stream(draws, rng, both, back * rng.choice((0, 1))) for site in self.sites}
         self._keep = rng.choice((50, 200, 1000))
+        self._settling = rng.choice((1.0, SOON, SOON))
         self._truth: dict[tuple[str, int, int], I64] = {}
         self._machines: dict[str, Site] = {}
         self._checked: Claim | None = None
@@ -74,7 +77,9 @@ class MonitorWorld:
 
     def _coordinator(self, blobs: dict[str, bytes], life: int) -> Coordinator:
         number = self._lives.number(life)
-        return Coordinator((self.watch,), self.sites, blobs=blobs, life=number, lease=LEASE, resend=RESEND)
+        return Coordinator(
+            (self.watch,), self.sites, blobs=blobs, life=number, lease=LEASE, resend=RESEND, settling=self._settling
+        )
 
     def _site(self, name: str, blobs: dict[str, bytes], life: int) -> Site:
         return Site(name, (self.watch,), blobs=blobs, life=life, heartbeat=HEARTBEAT, resend=RESEND, keep=self._keep)
@@ -157,19 +162,25 @@ class MonitorWorld:
         claim = None if machine is None else machine.claim(self.watch.number)
         if claim is None or claim.epoch != machine.epoch or claim.state != HOLDING:
             return False
+        timed = self.watch.window is not None
         for site in self.sites:
             there = network.machine(site)
             if there is None:
                 left = network.has_left(site) and (site in claim.answer.missing or site in claim.left)
                 if not left:
                     return False
-            elif site in claim.answer.missing or claim.cut[site][0] != there.position:
+            elif site in claim.answer.missing or not is_there(claim.cut[site], there, timed=timed):
                 return False
         return True
 
     def script(self, network: Network) -> None:
         network.run(UNTIL)
         network.settle(self.settled, messages=SETTLES_WITHIN * (len(self.sites) + 1), feeding=False)
+
+
+def is_there(cut: tuple[int, int], site: Site, *, timed: bool) -> bool:
+    """Whether a cut is where its site is; in time as well, where that changes what is true."""
+    return cut[0] == site.position and (not timed or cut[1] == site.time)
 
 
 def set_back_too(faults: Faults, seed: int, sites: tuple[str, ...]) -> Faults:

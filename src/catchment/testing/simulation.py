@@ -61,6 +61,7 @@ class Outcome:
             f"{self.seeds:,} seeds, {self.steps:,} steps, {self.messages:,} messages, {self.claims:,} claims checked, "
             f"{len(self.failures)} failures, {self.seconds:.1f} s",
             f"struck: {struck}",
+            *([f"never struck: {', '.join(self.never_struck)}"] if self.never_struck else []),
             *map(str, self.failures[:1]),
         ]
         return "\n".join(lines)

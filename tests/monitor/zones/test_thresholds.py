@@ -79,7 +79,6 @@ def test_ends_between_which_nothing_lies_are_refused_by_every_zone(low: float, h
         lambda: MinimumZone(low, high, [1.0]),
         lambda: LinearZone(low, high, [0.5]),
         lambda: BallZone.self_join(low, high, [1.0]),
-        lambda: BallZone.range(low, high, [0.5], [1.0]),
         lambda: BallZone.inner_product(low, high, [0.5], [1.0], [1.0]),
     ]
     for build in builders:

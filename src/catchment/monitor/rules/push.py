@@ -88,7 +88,8 @@ class PushSteersman(Steersman):
     """Follows the flushes with value and budgets.
 
     `around` gives, for everyone's vector and for whether it only grows, the value, its band and a zone. With `rises`
-    the claim is ahead of the estimate, which only growth allows.
+    the claim is ahead of the estimate, which only growth allows. With `settles` the rule is chosen anew after so many
+    times the usual bytes.
     """
 
     pushes = True
@@ -104,7 +105,7 @@ class PushSteersman(Steersman):
         grows: bool,
         rises: bool,
         budgets: bool = True,
-        settles: bool = False,
+        settles: float = 0.0,
     ) -> None:
         self.name, self.number = name, number
         self._around, self._sites, self._budgets, self._settles = around, sites, budgets, settles
@@ -115,7 +116,7 @@ class PushSteersman(Steersman):
         self.flushed(total, 0, grows=grows)
         self._first = self._room
         self._counts = self._counted
-        self._settled = max(SETTLED_BYTES, SETTLED_CELLS * int(np.count_nonzero(total))) * sites
+        self._settled = max(SETTLED_BYTES, SETTLED_CELLS * int(np.count_nonzero(total))) * sites * (settles or 1.0)
         self._zone = sites.to_bytes(4, "little") + bytes([self._counted, rises])
 
     def flushed(self, total: I64, size: int, *, grows: bool) -> None:
@@ -164,8 +165,7 @@ class PushSteersman(Steersman):
             return Keep()
         if self._rises and not self._grows and self._since_fall > self._settled / 2:
             return Collect(tuple(sites))  # the zone is another one now: till then, who has had a fall tells everything
-        grown = not self._first / GROWN <= self._room <= self._first * GROWN
-        if self._settles and self._spent > (self._settled if grown else UNCHANGED * self._settled):
+        if self._settles and self._has_settled():
             return Collect(tuple(sites))
         if self._now > self._room:
             self._falls += 1
@@ -173,6 +173,10 @@ class PushSteersman(Steersman):
         if self._lost > NEWS_BYTES * self._sites * 4**self._falls:  # what went up and down may do so again
             return self._hold(sites)
         return Keep()
+
+    def _has_settled(self) -> bool:
+        grown = not self._first / GROWN <= self._room <= self._first * GROWN
+        return self._spent > (self._settled if grown else UNCHANGED * self._settled)
 
     def weigh(self, sites: Mapping[str, SiteView]) -> Decision:
         return Keep()

@@ -48,12 +48,20 @@ class Question(Protocol):
 
 
 def steersman_of(
-    rule: str, question: Question, total: I64, sites: int, past: Past | None = None, *, grows: bool = False
+    rule: str,
+    question: Question,
+    total: I64,
+    sites: int,
+    past: Past | None = None,
+    *,
+    grows: bool = False,
+    settling: float = 1.0,
 ) -> Steersman:
     """The coordinator's half of a rule, for a round that begins with this vector at so many sites.
 
     `auto` chooses by the round before. With `grows` all weights so far were positive; rules of this library's own make
-    use of that, those of the papers are left as they are.
+    use of that, those of the papers are left as they are. After `settling` times the usual bytes `auto`
+    chooses anew.
     """
 
     def bounds(vector: I64, grows: bool) -> tuple[float, float, Band]:
@@ -74,8 +82,9 @@ def steersman_of(
 
     if name in ("push", "centralise"):
         return PushSteersman(
-            name, _PUSH, around, total, sites, grows=grows, rises=rises, budgets=name == "push", settles=rule == "auto"
-        )
+            name, _PUSH, around, total, sites, grows=grows, rises=rises, budgets=name == "push",
+            settles=settling if rule == "auto" else 0.0,
+        )  # fmt: skip
     if name == "relative":
         share = drift_share(question.sketch_error(), question.theta)
         return RelativeSteersman(lambda vector: bounds(vector, False)[1:], share, total, sites)

@@ -1,11 +1,10 @@
-"""The geometric method on error vectors (004 §3.2 to 3.5): is a ball all of one colour?
+"""The geometric method on error vectors (004 §3.2, 3.3 and 3.5): is a ball all of one colour?
 
 Site j's error vector has one number a row, u_j,i = k |D_j,i|, the length of its scaled drift; the average u of all
 sites' has u_i >= |S_i - E_i|. Bounds of the estimate follow from u alone, a median of increasing functions of u_i, and
 the condition on either side takes the form F(u) = median_i(...) <= ζ, a lower bound after a change of sign:
 
     self-join (§3.3)       ± |E_i| + u_i                              <= ± sqrt(T)
-    range (§3.4)           ± b_i . E_i + |b_i| u_i                    <= ± T          b: the known vector's sketch
     inner product (§3.5)   ± E_i . E'_i + |E'_i| x_i + |E_i| y_i + x_i y_i <= ± T     (x, y): errors of either sketch
 
 The average is covered by the balls whose diameters go from the common origin (0 after a collection, or the last
@@ -31,7 +30,7 @@ from catchment.errors import ParameterError
 from catchment.kernel.hyperbola import squares_to_products
 from catchment.monitor.zones.thresholds import checked_ends
 
-__all__ = ["BallZone", "distance_to_median", "distance_to_median_bilinear", "distance_to_median_linear"]
+__all__ = ["BallZone", "distance_to_median", "distance_to_median_bilinear"]
 
 F64 = NDArray[np.float64]
 
@@ -46,22 +45,6 @@ def distance_to_median(center: Any, a: Any, threshold: float) -> float:
     """
     gaps = (threshold - x - y for x, y in zip(_floats(center), _floats(a), strict=True))
     return _distance([gap * gap if gap > 0 else 0.0 for gap in gaps])
-
-
-def distance_to_median_linear(center: Any, a: Any, b: Any, threshold: float) -> float:
-    """The distance of `center` from {x : median(a + b x) >= threshold}, b >= 0; inf where there is no such x.
-
-    >>> distance_to_median_linear([0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [1.0, 2.0, 0.0], 4.0)
-    4.47213595499958
-    """
-    squares = []
-    for c, start, slope in zip(_floats(center), _floats(a), _floats(b), strict=True):
-        gap = threshold - (start + slope * c)
-        if gap <= 0:
-            squares.append(0.0)
-        else:
-            squares.append((gap / slope) ** 2 if slope > 0 else math.inf)
-    return _distance(squares)
 
 
 def distance_to_median_bilinear(center: Any, other: Any, a: Any, b: Any, g: Any, threshold: float) -> float:
@@ -140,12 +123,6 @@ class BallZone:
         return cls((_shifted(a, threshold) for a, threshold in ends), e.size)
 
     @classmethod
-    def range(cls, low: float, high: float, products: Any, query_norms: Any) -> Self:
-        """b_i . E_i and |b_i| of each row, b the sketch of the known vector."""
-        g, b = _vector("products", products), _vector("query_norms", query_norms)
-        return cls((_sloped(a, b, threshold) for a, threshold in _ends(low, high, g)), g.size)
-
-    @classmethod
     def inner_product(cls, low: float, high: float, products: Any, first_norms: Any, second_norms: Any) -> Self:
         """E_i . E'_i, |E_i| and |E'_i| of each row; error vectors are those of E's drift, then of E''s."""
         g = _vector("products", products)
@@ -181,11 +158,6 @@ def _ends(low: float, high: float, products: F64) -> list[tuple[F64, float]]:
 def _shifted(a: F64, threshold: float) -> _Condition:
     kept = a.tolist()
     return _Condition(lambda u: a + u, lambda u: distance_to_median(u, kept, threshold), threshold)
-
-
-def _sloped(a: F64, b: F64, threshold: float) -> _Condition:
-    kept, slopes = a.tolist(), b.tolist()
-    return _Condition(lambda u: a + b * u, lambda u: distance_to_median_linear(u, kept, slopes, threshold), threshold)
 
 
 def _crossed(g: F64, first: F64, second: F64, threshold: float) -> _Condition:
