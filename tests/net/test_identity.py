@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -130,7 +131,8 @@ def test_whoever_is_not_a_site_is_refused_counted_and_in_the_log(
         await until(lambda: server.counts["refused"] >= 1)
         assert server.connected == []
         assert logged in caplog.text
-        assert case in ("none", "not listed") or "if the coordinator refuses this site, its log says why" in caplog.text
+        told = {"none": "", "not listed": "", "expired": "own.pem has expired: remove it and its key"}
+        assert told.get(case, "if the coordinator refuses this site, its log says why") in caplog.text
         # and who may come in still does
         link = await knock(server, made["b"])
         assert server.connected == ["b"]
@@ -176,18 +178,28 @@ def test_the_port_behind_the_door_takes_nobody_else(made: dict[str, Certificates
 
 
 def test_a_site_does_not_talk_to_a_coordinator_of_another_authority_or_name(
-    made: dict[str, Certificates], tmp_path: Path
+    made: dict[str, Certificates], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = make_certificates(tmp_path / "other", ["127.0.0.1"], ["a"])
-    elsewhere = pair(tmp_path, made["a"].authority, *signer(made["a"]).coordinator(["elsewhere.example.org"]))
+    (tmp_path / "old").mkdir()
+    mine = signer(made["a"])
+    elsewhere = pair(tmp_path, made["a"].authority, *mine.coordinator(["elsewhere.example.org"]))
+    old = pair(tmp_path / "old", made["a"].authority, *mine.coordinator(["127.0.0.1"], days=-1))
     a_site = made["b"]
+    cases = (
+        (other[COORDINATOR], f"the coordinator's certificate is of another authority than {made['a'].authority}"),
+        (elsewhere, "certificate is not for 127.0.0.1: .* `catchment certificates --host 127.0.0.1`"),
+        (old, "the coordinator's certificate has expired"),
+        (a_site, "handshake failed"),
+    )
 
     async def play() -> None:
-        for shown in (other[COORDINATOR], elsewhere, a_site):
+        for shown, words in cases:
             server = Server(HERE, ["a"], shown)
             await server.start()
             link = await knock(server, made["a"])
             assert not link.connected
+            assert re.search(words, caplog.text)
             with pytest.raises(UnreachableError):
                 await check_health(Address("127.0.0.1", server.port), made["a"], deadline=3.0)
             await link.stop(1.0)

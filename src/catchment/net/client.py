@@ -28,6 +28,9 @@ _CONNECT = f"/{SERVICE}/{CONNECT}"
 _HEALTH = "/" + "/".join(HEALTH_METHODS[0])
 _HUNG_UP = ("Socket closed", "reset by peer", "Broken pipe")
 """How gRPC tells that the other end has ended a TLS handshake, which is all that this end gets to know."""
+_OTHER_AUTHORITY = ("signature failure", "unable to get local issuer", "self signed certificate", "self-signed")
+"""How gRPC tells that a certificate was signed by somebody else."""
+_RENEW = "remove it and its key for `catchment certificates` to make new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +126,8 @@ class Client:
             self.counts["lost" if held else "unreachable"] += 1
             failures = 0 if held and time.monotonic() - since >= self._backoff.steady else failures + 1
             delay = self._backoff.delay(failures - 1 if failures else 0)
-            if not held and any(words in why for words in _HUNG_UP):
-                why += " (if the coordinator refuses this site, its log says why)"
+            if not held:
+                why = _explained(why, self._coordinator, self._certificates)
             _LOG.warning("%s to %s: %s; next attempt in %.1f s", self.name, self._coordinator, why, delay)
             await asyncio.sleep(delay)
 
@@ -192,6 +195,25 @@ def _said(problem: BaseException) -> str:
     if isinstance(problem, grpc.aio.AioRpcError):
         return f"{problem.code().name.lower()}: {problem.details()}"
     return str(problem) or "no answer in time"
+
+
+def _explained(why: str, address: Address, certificates: Certificates | None) -> str:
+    """What gRPC says of a connection that did not come about, in words that name what to mend."""
+    if certificates is not None:
+        if "Hostname Verification Check failed" in why:
+            return (
+                f"the coordinator's certificate is not for {address.host}: dial it as its certificate calls it, or "
+                f"remove that and its key for `catchment certificates --host {address.host}` to make new"
+            )
+        if "handshake failed" in why and "certificate has expired" in why:
+            return f"the coordinator's certificate has expired: {_RENEW}"
+        if "handshake failed" in why and any(words in why for words in _OTHER_AUTHORITY):
+            return f"the coordinator's certificate is of another authority than {certificates.authority}"
+    if any(words in why for words in _HUNG_UP):
+        if certificates is not None and certificates.expired:
+            return f"{certificates.certificate} has expired: {_RENEW}"
+        return f"{why} (if the coordinator refuses this site, its log says why)"
+    return why
 
 
 def _channel(address: Address, certificates: Certificates | None, keepalive: Keepalive) -> Any:

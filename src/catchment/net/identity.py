@@ -12,6 +12,7 @@ call's metadata. Any process of the machine can then say any name; nothing but t
 from __future__ import annotations
 
 import contextlib
+import datetime
 import re
 import ssl
 from dataclasses import dataclass
@@ -131,6 +132,15 @@ class Certificates:
             return self.authority.read_bytes(), self.key.read_bytes(), self.certificate.read_bytes()
         except OSError as problem:
             raise IdentityError(f"{problem.filename}: {problem.strerror}", "make the file readable") from None
+
+    @property
+    def expired(self) -> bool:
+        """Whether the time of this end's certificate is over; not known of one that cannot be read."""
+        try:
+            until = x509.load_pem_x509_certificate(self.certificate.read_bytes()).not_valid_after_utc
+        except (OSError, ValueError):
+            return False
+        return until < datetime.datetime.now(datetime.UTC)
 
     def server_context(self) -> ssl.SSLContext:
         """TLS for a server that asks every client for a certificate of the authority."""
