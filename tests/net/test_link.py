@@ -240,7 +240,12 @@ def test_health_says_up_stopping_and_nobody() -> None:
         assert await check_health(here)
         assert await asyncio.to_thread(is_healthy, here)
         async with grpc.aio.insecure_channel(str(here)) as channel:  # as any probe asks
-            assert await channel.unary_unary("/grpc.health.v1.Health/Check")(b"\x0a\x01x", timeout=60) == b"\x08\x01"
+            check = channel.unary_unary("/grpc.health.v1.Health/Check")
+            for request in (b"", b"\x0a\x16catchment.v1.Catchment"):
+                assert await check(request, timeout=60) == b"\x08\x01"
+            with pytest.raises(grpc.aio.AioRpcError) as unknown:
+                await check(b"\x0a\x01x", timeout=60)
+            assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
             with pytest.raises(grpc.aio.AioRpcError, match="INVALID_ARGUMENT"):
                 await channel.unary_unary("/grpc.health.v1.Health/Check")(b"\xff", timeout=60)
         server.serving = False

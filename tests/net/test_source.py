@@ -255,7 +255,7 @@ def test_a_followed_file_gives_whole_lines_as_they_come(tmp_path: Path) -> None:
         again.next()
 
 
-def test_a_socket_is_dialled_again_and_its_cut_line_is_bad() -> None:
+def test_a_socket_is_dialled_again_and_its_cut_line_is_bad(caplog: pytest.LogCaptureFixture) -> None:
     server = socket.create_server(("127.0.0.1", 0))
     feed = SocketFeed(Address("127.0.0.1", server.getsockname()[1]))
     source = started(Reader(feed, Csv(Fields("k"), columns=("k", "t"))), 100)
@@ -278,6 +278,7 @@ def test_a_socket_is_dialled_again_and_its_cut_line_is_bad() -> None:
     assert batch is not None
     assert (found, batch.position, batch.times) == (list("abcd"), 104, None)
     assert [line.text for line in source.bad.first] == ["cut"]
+    assert "is open again: what it sends again is counted again" in caplog.text
     server.close()
     source.close()
 

@@ -18,7 +18,9 @@ HEALTH_METHODS = (("catchment.v1.Catchment", "Health"), ("grpc.health.v1.Health"
 class HealthRequest(Message):
     """Asks whether the server is up."""
 
-    service: str = wire(1, TEXT, "Which service is meant; it makes no difference.")
+    service: str = wire(
+        1, TEXT, "Which service is meant: catchment.v1.Catchment, or empty for all; others are not found."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,9 +113,11 @@ class Server:
 
     async def _health(self, request: bytes, context: Any) -> bytes:
         try:
-            HealthRequest.from_bytes(request)
+            service = HealthRequest.from_bytes(request).service
         except BytesError as problem:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(problem))
+        if service not in ("", SERVICE):
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"no service {service!r}: ask for {SERVICE}, or for none")
         return HealthReply(status=SERVING if self.serving else NOT_SERVING).to_bytes()
 
     async def _connect(self, _: Any, context: Any) -> None:

@@ -176,13 +176,15 @@ class StreamFeed(_Passing):
 class SocketFeed(_Passing):
     """Lines from a TCP server that the site dials, and dials again when the connection ends.
 
-    A line that the end of a connection cuts is not finished by the next one: a line break is put between them.
+    A line that the end of a connection cuts is not finished by the next one: a line break is put between them. What the
+    server sends again after that is counted again: nothing tells it from new events.
     """
 
     def __init__(self, address: Address) -> None:
         self._address = address
         self._socket: socket.socket | None = None
         self._wait = _POLL
+        self._dialled = False
 
     def read(self) -> bytes | None:
         if self._socket is None and not self._dial():
@@ -210,6 +212,9 @@ class SocketFeed(_Passing):
             return False
         self._socket.settimeout(_POLL)
         self._wait = _POLL
+        if self._dialled:
+            _LOG.warning("the source %s is open again: what it sends again is counted again", self._address)
+        self._dialled = True
         return True
 
     def close(self) -> None:
