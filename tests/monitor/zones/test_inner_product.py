@@ -13,6 +13,7 @@ from catchment.errors import ParameterError
 from catchment.kernel.fast_ams import add_signed_tracked
 from catchment.kernel.hashing import draws
 from catchment.monitor.zones.inner_product import InnerProductZone
+from tests.monitor.zones.zone_cases import of_each, product_zone
 
 F64 = NDArray[np.float64]
 
@@ -50,7 +51,7 @@ def test_one_row_at_rest_has_the_distance_of_the_nearest_pair_on_the_threshold(w
         product = float((e * f).sum())
         room = rng.uniform(0.05, 3.0)
         for low, high in ((product - room, math.inf), (-math.inf, product + room)):
-            zone = InnerProductZone.around(low, high, e, f)
+            zone = product_zone(low, high, e, f)
             target = low if math.isfinite(low) else high
             assert zone.at_zero == pytest.approx(_nearest_with_product(e[0], f[0], target), rel=1e-5, abs=1e-7)
 
@@ -62,7 +63,7 @@ def test_no_pair_within_the_slack_at_zero_is_bad() -> None:
             e, f = rng.normal(size=(2, depth, 3))
             q = float(np.median((e * f).sum(axis=1)))
             low, high = q - rng.exponential(1.0), q + rng.exponential(1.0)
-            zone = InnerProductZone.around(low, high, e, f)
+            zone = product_zone(low, high, e, f)
             moves = rng.normal(size=(2000, 2, depth, 3))
             moves *= zone.at_zero / np.sqrt((moves**2).sum(axis=(1, 2, 3), keepdims=True))
             found = np.median(((e + moves[:, 0]) * (f + moves[:, 1])).sum(axis=2), axis=1)
@@ -75,24 +76,10 @@ def _measures(first: F64, second: F64, moved: F64, other: F64) -> tuple[F64, F64
     return (dx**2).sum(axis=-1), (dx * x).sum(axis=-1), (dy**2).sum(axis=-1), (dy * y).sum(axis=-1)
 
 
-@pytest.mark.parametrize("depth", [1, 3, 7])
-def test_one_drift_and_many_give_the_same(depth: int) -> None:
-    rng = np.random.default_rng(depth)
-    e, f = rng.normal(size=(2, depth, 4))
-    q = float(np.median((e * f).sum(axis=1)))
-    zone = InnerProductZone.around(q - 1, q + 2, e, f)
-    moved, other = rng.normal(size=(2, 40, depth, 4))
-    many = _measures(e, f, moved, other)
-    found = zone.slacks(*many, 3.0, 0.5)
-    a, b, c, d = many
-    one = [zone.slack(a[i], b[i], c[i], d[i], 3.0, 0.5) for i in range(40)]
-    np.testing.assert_allclose(found, one, rtol=1e-12, atol=1e-12)
-
-
 def test_along_the_best_way_no_room_is_lost() -> None:
     """E = E' grows or shrinks: the slack is gone when the product is at a threshold, and not before."""
     e = np.array([[3.0, 4.0]])
-    zone = InnerProductZone.around(9.0, 49.0, e, e)
+    zone = product_zone(9.0, 49.0, e, e)
     for target in (49.0, 9.0):
         step = (math.sqrt(target) / 5.0 - 1.0) * e
         assert zone.slack(*_measures(e, e, step, step)) == pytest.approx(0, abs=1e-12)
@@ -101,7 +88,7 @@ def test_along_the_best_way_no_room_is_lost() -> None:
 
 def test_a_reference_of_zeros_between_minus_and_plus_one() -> None:
     nothing = np.zeros((3, 4))
-    zone = InnerProductZone.around(-1.0, 1.0, nothing, nothing)
+    zone = product_zone(-1.0, 1.0, nothing, nothing)
     # A row's product is ±1 when both move by a unit: sqrt(2) away, and two of three rows must.
     assert zone.at_zero == pytest.approx(2.0)
     step = np.zeros((3, 4))
@@ -113,17 +100,17 @@ def test_a_reference_of_zeros_between_minus_and_plus_one() -> None:
 
 def test_an_empty_stream_beside_a_full_one() -> None:
     e, f = np.array([[5.0, 0.0]]), np.zeros((1, 2))
-    zone = InnerProductZone.around(-2.0, 2.0, e, f)
+    zone = product_zone(-2.0, 2.0, e, f)
     assert zone.at_zero == pytest.approx(_nearest_with_product(e[0], f[0], 2.0), rel=1e-6)
 
 
 def test_opposite_streams_have_a_sum_that_points_nowhere() -> None:
     e = np.array([[1.0, 2.0]])
-    zone = InnerProductZone.around(-8.0, -2.0, e, -e)
+    zone = product_zone(-8.0, -2.0, e, -e)
     assert zone.at_zero > 0
     rng = np.random.default_rng(3)
     moved, other = rng.normal(size=(2, 3000, 1, 2))
-    slacks = zone.slacks(*_measures(e, -e, moved, other))
+    slacks = of_each(zone.slack, _measures(e, -e, moved, other))
     products = ((e + moved) * (-e + other)).sum(axis=2)[:, 0]
     within = (products >= -8.0) & (products <= -2.0)
     assert within[slacks >= 0].all()
@@ -140,7 +127,7 @@ def test_the_drifts_of_real_sketches_keep_the_estimate_within() -> None:
         batch = rng.zipf(1.3, 4000).astype(np.uint64)
         add_signed_tracked(none, rows, batch, one, cells, none, np.zeros(depth), np.zeros(depth))
     q = float(np.median((first * second).sum(axis=1)))
-    zone = InnerProductZone.around(0.8 * q, 1.25 * q, first, second)
+    zone = product_zone(0.8 * q, 1.25 * q, first, second)
     cells = np.stack([first, second])
     drifts = np.zeros((sites, 2, depth, width), dtype=np.int64)
     norms2, dots = np.zeros((2, sites, 2, depth))
@@ -175,8 +162,3 @@ def test_the_drifts_of_real_sketches_keep_the_estimate_within() -> None:
 def test_thresholds_that_are_not_around_the_reference_are_refused(arguments: tuple[Any, ...]) -> None:
     with pytest.raises(ParameterError):
         InnerProductZone(*arguments)
-
-
-def test_rows_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ParameterError, match="shapes"):
-        InnerProductZone.around(-1.0, 1.0, np.zeros((3, 4)), np.zeros((3, 5)))

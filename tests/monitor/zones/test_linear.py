@@ -10,6 +10,7 @@ import pytest
 
 from catchment.errors import ParameterError
 from catchment.monitor.zones.linear import LinearZone
+from tests.monitor.zones.zone_cases import of_each
 
 
 def test_the_slack_is_negative_exactly_outside_and_its_size_is_the_distance() -> None:
@@ -19,11 +20,10 @@ def test_the_slack_is_negative_exactly_outside_and_its_size_is_the_distance() ->
         value = float(a @ e)
         zone = LinearZone(value - 1, value + 2, e, a)
         drifts = rng.normal(size=(200, 4)) * 2
-        slacks = zone.slacks(drifts)
+        slacks = of_each(zone.slack, (drifts,))
         values = (e + drifts) @ a
         assert np.array_equal(slacks >= 0, (values >= value - 1) & (values <= value + 2))
         np.testing.assert_allclose(slacks * np.linalg.norm(a), np.minimum(value + 2 - values, values - value + 1))
-        np.testing.assert_allclose(slacks, [zone.slack(drift) for drift in drifts])
 
 
 def test_each_count_by_itself_with_its_own_thresholds() -> None:

@@ -12,6 +12,7 @@ from catchment.errors import ParameterError
 from catchment.kernel.fast_ams import add_signed_tracked
 from catchment.kernel.hashing import draws
 from catchment.monitor.zones.self_join import SelfJoinZone
+from tests.monitor.zones.zone_cases import of_each, self_join_zone
 
 F64 = NDArray[np.float64]
 
@@ -32,28 +33,25 @@ def test_a_single_row_is_the_formula(near: bool) -> None:
     for _ in range(300):
         e, x = rng.normal(size=(1, 6)) * 4, rng.normal(size=(1, 6)) * 2
         q = float((e**2).sum())
-        zone = SelfJoinZone.around(0.6 * q, 1.5 * q, e)
+        zone = self_join_zone(0.6 * q, 1.5 * q, e)
         norms2, dots = (x**2).sum(axis=1), (x * e).sum(axis=1)
         found = zone.near_slack(norms2) if near else zone.slack(norms2, dots)
         (upper,), (lower,) = _row_slacks(e, x, 0.6 * q, 1.5 * q, near=near)
         assert found == pytest.approx(min(upper, lower), abs=1e-9)
 
 
-def test_one_drift_and_many_give_the_same_and_near_is_never_larger() -> None:
+def test_near_is_never_larger() -> None:
     rng = np.random.default_rng(2)
     for depth in (1, 3, 4, 7, 9, 15):
         reference = rng.normal(size=(depth, 6)) * 4
         q = float(np.sort((reference**2).sum(axis=1))[depth // 2])
-        zone = SelfJoinZone.around(0.2 * q, 4.0 * q, reference) if depth != 4 else SelfJoinZone(0.1, 1e4, np.ones(4))
+        zone = self_join_zone(0.2 * q, 4.0 * q, reference) if depth != 4 else SelfJoinZone(0.1, 1e4, np.ones(4))
         drifts = rng.normal(size=(50, depth, 6)) * 2
         norms2, dots = (drifts**2).sum(axis=2), (drifts * reference).sum(axis=2)
         if depth == 4:
             dots = np.clip(dots, -np.sqrt(norms2), np.sqrt(norms2))
-        many, near = zone.slacks(norms2, dots, 3.0, 0.5), zone.near_slacks(norms2, 3.0, 0.5)
-        one = [zone.slack(a, b, 3.0, 0.5) for a, b in zip(norms2, dots, strict=True)]
-        np.testing.assert_allclose(many, one, rtol=1e-12, atol=1e-9)
-        np.testing.assert_allclose(near, [zone.near_slack(a, 3.0, 0.5) for a in norms2], rtol=1e-12, atol=1e-9)
-        assert (near <= many + 1e-9).all()
+        full, near = of_each(zone.slack, (norms2, dots), 3.0, 0.5), of_each(zone.near_slack, (norms2,), 3.0, 0.5)
+        assert (near <= full + 1e-9).all()
 
 
 @pytest.mark.parametrize("depth", [1, 3, 5, 7, 9])
@@ -65,7 +63,7 @@ def test_the_slack_at_zero_is_the_distance_of_the_nearest_bad_vector(depth: int)
         norms = np.linalg.norm(e, axis=1)
         q = float(np.median(norms**2))
         low, high = 0.5 * q, 1.6 * q
-        zone = SelfJoinZone.around(low, high, e)
+        zone = self_join_zone(low, high, e)
         found = []
         for target, slacks in ((high, math.sqrt(high) - norms), (low, norms - math.sqrt(low))):
             count = int((slacks > 0).sum()) - (depth // 2 + 1) + 1
@@ -145,7 +143,7 @@ def test_the_drifts_of_real_sketches_keep_the_estimate_within() -> None:
     start = rng.zipf(1.3, 5000).astype(np.uint64)
     add_signed_tracked(none, rows, start, one, reference, none, np.zeros(depth), np.zeros(depth))
     q = float(np.median((reference.astype(float) ** 2).sum(axis=1)))
-    zone = SelfJoinZone.around(0.8 * q, 1.25 * q, reference)
+    zone = self_join_zone(0.8 * q, 1.25 * q, reference)
     drifts = np.zeros((sites, depth, width), dtype=np.int64)
     norms2, dots = np.zeros((sites, depth)), np.zeros((sites, depth))
     looks = 0

@@ -7,7 +7,7 @@ import pytest
 
 from tests.monitor.zones.zone_cases import CASES, DEPTHS, Case, build, largest_steps
 
-REFERENCES, RAYS = 4, 80
+REFERENCES, RAYS = 4, 40
 CLOSE = 1e-9
 
 

@@ -17,6 +17,24 @@ F64 = NDArray[np.float64]
 Rng = np.random.Generator
 
 
+def of_each(slack: Callable[..., float], measures: tuple[F64, ...], scale: float = 1.0, share: float = 1.0) -> F64:
+    """The slacks of many drifts, each given by a row of every array."""
+    return np.array([slack(*one, scale, share) for one in zip(*measures, strict=True)])
+
+
+def self_join_zone(low: float, high: float, rows: NDArray[Any], **settings: Any) -> SelfJoinZone:
+    """The zone of a reference given as its rows, an array of shape (depth, width)."""
+    return SelfJoinZone(low, high, np.linalg.norm(rows, axis=1), **settings)
+
+
+def product_zone(
+    low: float, high: float, first: NDArray[Any], second: NDArray[Any], **settings: Any
+) -> InnerProductZone:
+    """The zone of two references given as their rows."""
+    norms = (np.linalg.norm(part, axis=1) for part in (first + second, first - second))
+    return InnerProductZone(low, high, *norms, **settings)
+
+
 @dataclass
 class Case:
     """A zone about a reference; drifts are arrays of shape (n, *reference.shape)."""
@@ -46,13 +64,13 @@ def self_join(
     estimate = float(np.median(rows) if rule == "median" else rows.min())
     low = estimate * rng.uniform(0.05, 0.98) if side != "upper" else -np.inf
     high = estimate * rng.uniform(1.02, 3.0) if side != "lower" else np.inf
-    zone = SelfJoinZone.around(low, high, reference, rule=rule, cheap=cheap)
+    zone = self_join_zone(low, high, reference, rule=rule, cheap=cheap)
 
     def slacks(drifts: F64, scale: float, share: float) -> F64:
         norms2, dots = (drifts**2).sum(axis=-1), (drifts * reference).sum(axis=-1)
         if near:
-            return zone.near_slacks(norms2, scale, share)
-        return zone.slacks(norms2, dots, scale, share)
+            return of_each(zone.near_slack, (norms2,), scale, share)
+        return of_each(zone.slack, (norms2, dots), scale, share)
 
     def outside(vectors: F64) -> F64:
         squares = (vectors**2).sum(axis=-1)
@@ -78,14 +96,14 @@ def inner_product(
     if sign == 0:
         low, high = (0.0, high) if estimate > 0 else (low, 0.0)
     low, high = (low if side != "upper" else -np.inf), (high if side != "lower" else np.inf)
-    zone = InnerProductZone.around(low, high, first, second, rule=rule, cheap=cheap)
+    zone = product_zone(low, high, first, second, rule=rule, cheap=cheap)
     sums, differences = first + second, first - second
 
     def slacks(drifts: F64, scale: float, share: float) -> F64:
         x, y = drifts[:, 0] + drifts[:, 1], drifts[:, 0] - drifts[:, 1]
         of_sum = (x**2).sum(axis=-1), (x * sums).sum(axis=-1)
         of_difference = (y**2).sum(axis=-1), (y * differences).sum(axis=-1)
-        return zone.slacks(*of_sum, *of_difference, scale, share)
+        return of_each(zone.slack, (*of_sum, *of_difference), scale, share)
 
     def outside(vectors: F64) -> F64:
         found = of_rows((vectors[:, 0] * vectors[:, 1]).sum(axis=-1), axis=-1)
@@ -105,7 +123,7 @@ def linear(rng: Rng, depth: int) -> Case:
         found = vectors @ forms.T
         return np.asarray(np.maximum(found - high, low - found).max(axis=1))
 
-    return Case(reference, lambda d, scale, share: zone.slacks(d, scale, share), zone.at_zero, outside)
+    return Case(reference, lambda d, scale, share: of_each(zone.slack, (d,), scale, share), zone.at_zero, outside)
 
 
 def _self_joins() -> dict[str, tuple[Any, dict[str, Any]]]:

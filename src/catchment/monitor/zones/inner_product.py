@@ -24,7 +24,7 @@ weight, one of the second into the sum with its weight and into the difference w
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +65,7 @@ class InnerProductZone:
     Examples
     --------
     >>> import numpy as np
-    >>> zone = InnerProductZone.around(2.0, 8.0, [[2.0, 0.0]], [[2.0, 0.0]])
+    >>> zone = InnerProductZone(2.0, 8.0, sum_norms=[4.0], difference_norms=[0.0])
     >>> round(zone.at_zero, 4)
     0.8284
     >>> zone.slack(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1)) == zone.at_zero
@@ -98,17 +98,6 @@ class InnerProductZone:
         self._sides = Sides([Quorum(half.at_zero, half.need, cheap=cheap) for half in self._halves])
         self._width = len(self._halves) * sums.size
 
-    @classmethod
-    def around(
-        cls, low: float, high: float, first: Any, second: Any, *, rule: str = "median", cheap: bool | None = None
-    ) -> Self:
-        """The zone of two references given as their rows, arrays of shape (depth, width)."""
-        one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-        if one.shape != other.shape or one.ndim != 2:
-            raise ParameterError(f"rows of shapes {one.shape} and {other.shape}", "give two arrays (depth, width)")
-        norms = (np.linalg.norm(part, axis=1) for part in (one + other, one - other))
-        return cls(low, high, *norms, rule=rule, cheap=cheap)
-
     @property
     def at_zero(self) -> float:
         """The slack without drift."""
@@ -128,22 +117,6 @@ class InnerProductZone:
         of_sum, of_difference = (sum_norms2, sum_dots), (difference_norms2, difference_dots)
         self._fill(rows, of_sum, of_difference, scale / share)
         return share * self._sides.slack(rows)
-
-    def slacks(
-        self,
-        sum_norms2: F64,
-        sum_dots: F64,
-        difference_norms2: F64,
-        difference_dots: F64,
-        scale: float = 1.0,
-        share: float = 1.0,
-    ) -> F64:
-        """`slack` of many drifts; all arrays have shape (drifts, depth)."""
-        rows = np.empty((len(sum_norms2), self._width))
-        of_sum = sum_norms2.reshape(-1), sum_dots.reshape(-1)
-        of_difference = difference_norms2.reshape(-1), difference_dots.reshape(-1)
-        self._fill(rows.reshape(-1), of_sum, of_difference, scale / share)
-        return share * self._sides.slacks(rows)
 
     def _fill(self, rows: F64, of_sum: _Measures, of_difference: _Measures, scale: float) -> None:
         shift = 0

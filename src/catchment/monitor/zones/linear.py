@@ -73,9 +73,3 @@ class LinearZone:
         """ζ, or share ζ(X/share), of the drift D of the counts, X = scale D."""
         moved = self._matrix.dot(drift) * (scale / share)
         return share * float(min((self._above - moved).min(), (self._below + moved).min()))
-
-    def slacks(self, drifts: F64, scale: float = 1.0, share: float = 1.0) -> F64:
-        """`slack` of many drifts; shape (drifts, counts)."""
-        moved = (drifts @ self._matrix.T) * (scale / share)
-        least: F64 = np.minimum(self._above - moved, self._below + moved).min(axis=1)
-        return share * least

@@ -98,15 +98,6 @@ class Quorum:
             return float(sum(sorted(products)[: self.count]))
         return float(least_sum(self.sums, rows))
 
-    def slacks(self, rows: F64) -> F64:
-        """ζ at many points: `rows` has shape (points, depth)."""
-        if self.cheap:
-            products = self._weights * rows[:, self._members]
-            smallest: F64 = np.partition(products, self.count - 1, axis=1)[:, : self.count].sum(axis=1)
-            return smallest
-        least: F64 = (rows @ self.sums.T).min(axis=1)
-        return least
-
 
 class Sides:
     """One slack of several conditions on the same rows, each a `Quorum`: the least of theirs.
@@ -129,12 +120,6 @@ class Sides:
         if self._sums is not None:
             return float(least_sum(self._sums, rows))
         return min(side.slack(part) for side, part in zip(self._sides, self._parts(rows), strict=True))
-
-    def slacks(self, rows: F64) -> F64:
-        """At many points: `rows` has shape (points, sides × depth)."""
-        found = [side.slacks(part) for side, part in zip(self._sides, self._parts(rows), strict=True)]
-        least: F64 = np.min(found, axis=0)
-        return least
 
     def _parts(self, rows: F64) -> list[F64]:
         depth = self._sides[0].depth

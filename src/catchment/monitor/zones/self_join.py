@@ -20,7 +20,7 @@ keeps: |D_i|² and D_i . E_i. A look costs O(d), not O(d × width).
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,11 +90,6 @@ class SelfJoinZone:
         self._sides = Sides(sides)
         self._width = len(sides) * self.norms.size
 
-    @classmethod
-    def around(cls, low: float, high: float, rows: Any, *, rule: str = "median", cheap: bool | None = None) -> Self:
-        """The zone of a reference given as its rows, an array of shape (depth, width)."""
-        return cls(low, high, np.linalg.norm(np.asarray(rows, dtype=np.float64), axis=1), rule=rule, cheap=cheap)
-
     @property
     def at_zero(self) -> float:
         """The slack without drift, the same with the whole reference and with its norms alone."""
@@ -109,13 +104,3 @@ class SelfJoinZone:
     def near_slack(self, norms2: F64, scale: float = 1.0, share: float = 1.0) -> float:
         """The same without the reference's direction."""
         return self.slack(norms2, _UNKNOWN, scale, share)
-
-    def slacks(self, norms2: F64, dots: F64, scale: float = 1.0, share: float = 1.0) -> F64:
-        """`slack` of many drifts; both arrays have shape (drifts, depth)."""
-        rows = np.empty((len(norms2), self._width))
-        flat = norms2.reshape(-1), dots.reshape(-1)
-        self_join_rows(*flat, scale / share, self.norms, self._ceiling, self._floor, rows.reshape(-1))
-        return share * self._sides.slacks(rows)
-
-    def near_slacks(self, norms2: F64, scale: float = 1.0, share: float = 1.0) -> F64:
-        return self.slacks(norms2, _UNKNOWN, scale, share)
