@@ -121,3 +121,10 @@ def test_lives_that_know_the_same_have_numbers_of_their_own() -> None:
     for coordinator in (one, other):
         coordinator.handle(Received("a", later), 0)
     assert 2 * AHEAD < one.epoch != other.epoch > 2 * AHEAD
+
+
+def test_a_life_that_was_heard_and_is_not_followed_yet_is_told() -> None:
+    """A site with a part on its way follows no order for all before that is stored; the life may end before it is."""
+    coordinator = Coordinator((SelfJoin(theta=0.2, epsilon=0.05),), ("a",), life=20)
+    coordinator.handle(Received("a", write_frame(Report(query=1, epoch=10, heard=30, incarnation=1, seq=1))), 0)
+    assert coordinator.epoch > 30

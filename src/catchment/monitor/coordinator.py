@@ -18,6 +18,7 @@ from catchment.monitor.items.claim import ItemsClaim
 from catchment.monitor.items.query import ItemsQuery
 from catchment.monitor.items.watch import Items
 from catchment.monitor.machine import COORDINATOR, NEVER, Action, Persist, Received, Tick
+from catchment.monitor.messages import Report
 from catchment.monitor.packing import LARGEST
 from catchment.monitor.part import AnyReport
 from catchment.monitor.query import Query
@@ -121,9 +122,10 @@ class Coordinator:
             query = self._queries.get(report.query) if isinstance(report, AnyReport) else None
             if query is None or not isinstance(report, query.hears):
                 raise DamagedBytesError(f"a {type(report).__name__} that is no report on a query here")
-            twin = report.epoch == self.epoch and query.was_told_more(event.sender, report)
-            if (twin or self.epoch < report.epoch) and report.epoch < LARGEST:
-                self._rise_above(report.epoch, now)
+            newest = max(report.epoch, report.heard if isinstance(report, Report) else 0)
+            twin = newest == self.epoch and query.was_told_more(event.sender, report)
+            if (twin or self.epoch < newest) and newest < LARGEST:
+                self._rise_above(newest, now)
                 return [Persist(EPOCH, self.epoch.to_bytes(8, "little"))]
             return query.hear(event.sender, report, now)
         except BytesError as problem:

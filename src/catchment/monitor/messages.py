@@ -77,6 +77,7 @@ class Report(Message):
     urgent: int = wire(15, UINT, "1: acknowledge this.")
     watch: int = wire(16, UINT, "A fingerprint of what is watched, until an order was heard.")
     leaving: int = wire(17, UINT, "1: the stream is over, and the flush is the last.")
+    heard: int = wire(18, UINT, "A later life of the coordinator, heard and not followed yet; 0: none.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,6 +232,7 @@ class Post:
                 time=self._cut[1], level=self._level, statistic=self._statistic, flush=flush, number=self._number,
                 pending=self._drift.updates, urgent=int(urgent and flush is None), watch=self._watch.fingerprint if
                 self._at[0] == 0 or (self._pending and self._pending.whole) else 0, leaving=int(self._left),
+                heard=self._epoch if self._epoch > self._at[0] else 0,
             )
         )  # fmt: skip
         purpose = Purpose.RESEND if again else Purpose.DATA if self._pending is not None else Purpose.CONTROL
