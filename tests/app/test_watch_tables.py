@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,10 @@ def test_a_claim_of_heavy_hitters_is_one_line() -> None:
     found = line()
     assert found.startswith("attacks: 1 item with 0.2 of all: 10.0.0.1 in [")
     assert found.endswith(", 60] since 50 through a, confidence 1, of 160 events at 2 sites")
+    claim = coordinator.heavy_hitters(1)
+    assert claim is not None
+    open_ = shown_heavy(replace(claim, heavy=(), unresolved=claim.heavy * 2), ())
+    assert claim_line("attacks", open_).startswith("attacks: 0 items with 0.2 of all, 2 more asked for, of 160 events")
 
 
 def test_a_claim_of_items_is_one_line() -> None:

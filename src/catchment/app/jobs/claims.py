@@ -151,7 +151,7 @@ def _heavy_words(claim: dict[str, Any]) -> str:
     first = [_alarm_words(alarm) for alarm in alarms[:_ITEMS_SHOWN]]
     more = ["..."] if len(alarms) > _ITEMS_SHOWN else []
     listed = f": {', '.join(first + more)}" if alarms else ""
-    asked = f", {_counted(len(claim['unresolved']), 'more')} asked for" if claim["unresolved"] else ""
+    asked = f", {len(claim['unresolved']):,} more asked for" if claim["unresolved"] else ""
     return f"{_counted(len(alarms), 'item')} with {claim['phi']:g} of all{listed}{asked}"
 
 
