@@ -215,6 +215,22 @@ def test_what_fails_otherwise_ends_the_driver_cleanly_and_is_raised(
     assert "stopping, because this went wrong" in caplog.text
 
 
+def test_a_disk_that_fails_at_the_last_blob_of_a_stop_is_told(tmp_path: Path) -> None:
+    def script(event: Any, _: int) -> list[Action]:
+        if not isinstance(event, Stopping):
+            return []
+        (tmp_path / "state").rename(tmp_path / "elsewhere")
+        return [Persist("state", b"all")]
+
+    async def play() -> None:
+        with Disk(tmp_path / "state") as disk:
+            driver = Driver(Scripted(script), Wire(), disk, source=Numbers(10, batch=5), done=lambda: True)
+            with pytest.raises(OSError, match="state"):
+                await asyncio.wait_for(driver.run(), 20)
+
+    asyncio.run(play())
+
+
 def test_what_a_source_gave_before_it_failed_is_durable(tmp_path: Path) -> None:
     class Rotated(Numbers):
         def next(self) -> Any:

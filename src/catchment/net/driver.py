@@ -116,6 +116,7 @@ class Driver:
             raise
         finally:
             await self._end(work)
+        _raise_failure(work[:1])  # the disk may have failed at the very last blob
 
     # -- turns ------------------------------------------------------------------------------------------------
 
@@ -264,5 +265,5 @@ class Driver:
 
 def _raise_failure(work: list[asyncio.Future[None]]) -> None:
     for task in work:
-        if task.done():
+        if task.done() and not task.cancelled():
             task.result()
