@@ -124,7 +124,7 @@ def check_cells(count: int) -> None:
     if count > MOST_CELLS:
         raise ParameterError(
             f"an epsilon for which every site needs a sketch of {count:,} counters",
-            f"choose a larger one: {MOST_CELLS:,} are the most",
+            f"choose a larger epsilon: {MOST_CELLS:,} are the most",
         )
 
 
