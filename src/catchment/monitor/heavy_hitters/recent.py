@@ -3,7 +3,7 @@
 Time goes by panes. The window ends at T, the end of the pane of the newest time known, and begins at T - window, which
 is the end of a pane too. So no pane is ever cut: counters of panes are added up and taken away whole, the number of
 events in the window is exact, and sites in the same pane speak of the same stretch of time. An event that comes late
-goes into its own pane; one from before the window is counted in `too_late` and is in no window that is spoken of.
+goes into its own pane; one from before the window is in no window that is spoken of (`Site.too_late`).
 """
 
 from __future__ import annotations
@@ -104,7 +104,6 @@ class Recent(Local):
         self._watch, self._site = watch, site
         self._panes: dict[int, _Pane] = {}
         self._newest: int | None = None  # the pane of the newest time known
-        self.too_late = 0
         self._older: _Kept | None = None
         self._names: dict[int, Key] | None = None
         self._settle()
@@ -185,8 +184,7 @@ class Recent(Local):
         for run in split_into_runs(numbers, times, {"keys": batch}):
             keys: KeyBatch = run.columns["keys"]
             if run.number <= self._newest - self._watch.panes:
-                self.too_late += len(keys)
-                continue
+                continue  # too late
             if run.number not in self._panes:
                 self._panes[run.number] = self._new_pane()
             if run.number != self._newest:
@@ -225,7 +223,7 @@ class Recent(Local):
 
     def write(self, writer: Writer) -> None:
         newest = -TIME_LIMIT if self._newest is None else self._newest
-        writer.numbers("qqqI", self.position, self.too_late, newest, len(self._panes))
+        writer.numbers("qqI", self.position, newest, len(self._panes))
         for number, pane in sorted(self._panes.items()):
             blob = pane.heaviest.to_bytes()
             writer.numbers("qI", number, len(blob))
@@ -233,8 +231,8 @@ class Recent(Local):
             pane.tally.write(writer)
 
     def read(self, reader: Reader) -> None:
-        position, too_late, newest, count = reader.numbers("qqqI")
-        self.position, self.too_late = read_mass(position), read_mass(too_late)
+        position, newest, count = reader.numbers("qqI")
+        self.position = read_mass(position)
         self._newest = None if newest == -TIME_LIMIT else newest
         self.time = 0 if self._newest is None else (newest + 1) * self._watch.pane
         self._panes = {}
