@@ -20,8 +20,10 @@ from catchment.monitor.heavy_hitters.buffers import GradedBuffers
 from catchment.monitor.heavy_hitters.history import History
 from catchment.monitor.heavy_hitters.messages import HeavyAsk, HeavyReport
 from catchment.monitor.heavy_hitters.names import Names, hashes_of, in_order
+from catchment.monitor.heavy_hitters.query import HeavyQuery, _List
 from catchment.monitor.heavy_hitters.recent import Recent
 from catchment.monitor.machine import COORDINATOR, Persist, Purpose, Received, Send, Tick
+from catchment.monitor.set_aside import set_aside
 from catchment.monitor.wire import read_frame, write_frame
 from catchment.sketch.keys import KeyBatch, as_keys
 from catchment.testing import failures_allowed
@@ -321,6 +323,90 @@ def test_who_has_left_stays_in_the_answer_also_of_a_later_coordinator() -> None:
         later.handle(Received("a", frame), again.now)
     assert claimed(later).left == ()
     assert claimed(later).total == 45
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_who_becomes_heavy_when_a_site_is_gone_is_known_and_alarmed(leaves: bool) -> None:
+    """A site that is gone can tell nothing of it: what it may have is in the bounds, and nobody waits for it."""
+    watch, names = HeavyHitters(phi=0.3), ("berlin", "paris", "rome")
+    network, coordinator, sites = started(watch, names)
+    detector = Detector(watch, 3)
+    network.give("rome", Arrived([f"light {n}" for n in range(100)]))
+    network.pass_time(20_000)
+    if leaves:
+        network.give("rome", Leave())
+    else:
+        sites["rome"].gone = True  # it says nothing any more
+        network.pass_time(60_000)
+    for name in ("berlin", "paris"):
+        network.give(name, Arrived(["attack"] * 5000))
+    network.pass_time(20_000)
+    claim = claimed(coordinator)
+    assert (claim.left, claim.missing) == ((("rome",), ()) if leaves else ((), ("rome",)))
+    assert [found.key for found in claim.heavy] == ["attack"]
+    assert claim.unresolved == ()
+    assert claim.heavy[0].answer.low <= 10_000 <= claim.heavy[0].answer.high
+    detector.observe(claim)
+    assert [alarm.target for alarm in detector.active] == ["attack"]
+
+
+@pytest.mark.parametrize("window", [None, 60])
+def test_a_text_and_the_same_bytes_are_one_item(window: int | None) -> None:
+    watch = HeavyHitters(phi=0.3, rho=0.005, window=window, panes=6)
+    network, coordinator, _ = started(watch, ("berlin", "paris"))
+    for turn in range(1, 4):
+        network.give("berlin", Arrived(["a"] * 50, times=[turn] * 50))
+        network.give("paris", Arrived([b"a"] * 50, times=[turn] * 50))
+        network.pass_time(20_000)
+    claim = claimed(coordinator)
+    assert claim.complete
+    assert claim.total == 300
+    assert [found.answer.high for found in claim.heavy] == [300]
+    network.give("paris", Leave())
+    assert claimed(coordinator).left == ("paris",)
+
+
+def test_the_farewell_of_a_site_that_came_back_is_not_its_last_word() -> None:
+    watch = HeavyHitters(phi=0.3)
+    network, coordinator, _ = started(watch, ("berlin", "paris"))
+    network.give("paris", Arrived(["x"] * 10))
+    network.give("paris", Leave())
+    assert claimed(coordinator).left == ("paris",)
+    back = Site("paris", (watch,), life=20)
+    for frame in frames(back.handle(Arrived(["x"] * 1000), network.now)):
+        for action in coordinator.handle(Received("paris", frame), network.now):
+            if isinstance(action, Persist):
+                network.durable[COORDINATOR, action.name] = action.blob
+    assert claimed(coordinator).left == ()
+    assert claimed(coordinator).cut["paris"].position == 1000
+    blobs = {name: blob for (who, name), blob in network.durable.items() if who == COORDINATOR}
+    later = Coordinator((watch,), ("berlin", "paris"), blobs=blobs, life=9)
+    later.handle(Tick(), 0)
+    assert later.heavy_hitters(1) is None  # nobody was heard, and nobody has left
+    assert set_aside((watch,), ("berlin", "paris"), blobs) == {}
+
+
+def test_an_answer_to_an_earlier_telling_of_who_is_heavy_is_read() -> None:
+    watch = HeavyHitters(phi=0.4, rho=0.005, window=600, panes=6)
+    network, coordinator, sites = started(watch, ("berlin", "paris"))
+    network.give("berlin", Arrived(["a"] * 50 + ["b"] * 50, times=[5] * 100))
+    network.pass_time(20_000)
+    late = frames(sites["paris"].handle(Arrived(["a"] * 7, times=[6] * 7), network.now + 10_000))
+    query = coordinator._query_of(1, HeavyQuery)
+    current = query._lists[query._version]
+    for _ in range(40):  # who is heavy changes to and fro, and nobody need answer
+        query._ask_all(_List(current.names, current.hashes, frozenset()))
+    assert query._lists.get(query._round) is None
+    for frame in late:
+        coordinator.handle(Received("paris", frame), network.now + 10_100)
+    assert coordinator.refused == 0
+    assert claimed(coordinator).cut["paris"].position == 7
+
+
+def test_a_stranger_moves_nothing() -> None:
+    coordinator = Coordinator((HeavyHitters(phi=0.1),), ("a",))
+    coordinator.handle(Received("nobody", write_frame(HeavyReport(query=1, epoch=10**6))), 0)
+    assert (coordinator.epoch, coordinator.refused) == (1, 1)
 
 
 def test_a_site_that_watches_another_share_is_refused_and_named() -> None:

@@ -52,7 +52,7 @@ class Coordinator:
         it is fine enough.
     lease, resend
         Milliseconds without a word that shows that a site hears us after which it is missing, and after which an order
-        is repeated: the time between repetitions doubles up to a quarter of the lease.
+        is repeated; of a value, the time between repetitions doubles up to a quarter of the lease.
     settling
         Watches of a value with the rule `"auto"` choose anew when sites have flushed so much that a new round is little
         beside it: so many times that. Small numbers are for worlds that are over before it.
@@ -79,7 +79,7 @@ class Coordinator:
         self.traffic = Traffic()
         self.refused = 0
         self.refusals: dict[str, str] = {}
-        self._life = life
+        self._life, self._sites = life, frozenset(sites)
         self.epoch = _epoch_of(life, int.from_bytes(blobs[EPOCH], "little") if EPOCH in blobs else 0)
         self.lease, self.resend, self.settling = lease, resend, settling
         self._queries = {watch.number: self._part(watch, sites, blobs) for watch in watches}
@@ -120,6 +120,8 @@ class Coordinator:
         try:
             report = read_frame(event.frame)
             query = self._queries.get(report.query) if isinstance(report, AnyReport) else None
+            if event.sender not in self._sites:
+                raise DamagedBytesError(f"a report of {event.sender!r}, which takes no part")
             if query is None or not isinstance(report, query.hears):
                 raise DamagedBytesError(f"a {type(report).__name__} that is no report on a query here")
             newest = max(report.epoch, report.heard if isinstance(report, Report) else 0)

@@ -55,9 +55,7 @@ class Part(ABC, Generic[P]):
         A process that still speaks in an earlier life is told at once of the later one, while it is on the line: two
         under one name push each other out of it, and neither need ever be told anything else.
         """
-        peer = self._peers.get(site)
-        if peer is None:
-            raise DamagedBytesError(f"a report of {site!r}, which takes no part")
+        peer = self._peers[site]
         if report.watch not in (0, self._fingerprint):
             raise DamagedBytesError(f"{site!r} watches something else under the number {report.query}")
         if report.incarnation < peer.incarnation:

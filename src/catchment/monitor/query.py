@@ -74,7 +74,7 @@ class Query(Part[Peer]):
 
     def was_told_more(self, site: str, report: Message) -> bool:
         assert isinstance(report, Report)
-        return site in self._peers and report.acked > self._peers[site].order
+        return report.acked > self._peers[site].order
 
     def hear(self, site: str, report: Message, now: int) -> list[Action]:
         assert isinstance(report, Report)

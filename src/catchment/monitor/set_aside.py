@@ -27,7 +27,7 @@ def set_aside(
     ours: dict[tuple[int, str], bool] = {}
     for name, blob in blobs.items():
         found = _WHOLE.fullmatch(name)
-        if found is not None and int(found[1]) in marks:
+        if found is not None and blob and int(found[1]) in marks:
             number, site = int(found[1]), found[2]
             _, mark, _ = open_envelope(blob)
             same = bytes(mark.raw(mark.left)).startswith(marks[number])

@@ -90,7 +90,7 @@ class Site:
     keep_every
         Milliseconds after which it is made durable in any case, if there were events; None: only `keep` counts.
     part_bytes
-        About how long a list of items may be in one message; longer ones are told in parts.
+        About how long a list of `Items` may be in one message; longer ones are told in parts.
 
     `jumps` counts batches in which time goes ahead by more than the longest window at once, so that nothing from before
     is left in any; `too_late` counts events that were in no window any more when they came. Both are of this life.

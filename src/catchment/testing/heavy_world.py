@@ -72,7 +72,7 @@ class HeavyWorld(ItemStreams):
             assert high >= watch.share * total, f"{found.key!r} cannot be heavy with {high}, and is claimed {where}"
 
     def settled(self, network: Network) -> bool:
-        """Whether every claim is about now: of all that are there, the others named, and nothing open but of those."""
+        """Whether every claim is about now: of all that are there, the others named, and nothing open."""
         machine = network.machine(COORDINATOR)
         if all(network.has_left(site) for site in self.sites):
             return True
@@ -89,7 +89,7 @@ class HeavyWorld(ItemStreams):
         if gone - {*claim.missing, *claim.left} or set(claim.missing) - gone:
             return False
         now = all(claim.cut[site].position == found.position for site, found in there.items() if found is not None)
-        return now and (bool(gone) or not claim.unresolved)
+        return now and not claim.unresolved
 
     def script(self, network: Network) -> None:
         network.run(UNTIL)

@@ -5,8 +5,10 @@ of a claim, let f be an item's count over all sites, and m the count of all even
 
 1. every item with f >= phi m is in `heavy` or in `unresolved`, always;
 2. for each of these, f <= `high` always, and f >= `low` with probability at least 1 - delta;
-3. `heavy` are those of which every site has told its count at the cut; `unresolved` those of which some have not, and
-   which may be heavy if they are as frequent there as they can be. A claim without any is *complete*.
+3. `heavy` are those of which every site that is there has told its count at the cut; `unresolved` those of which some
+   have not, and which may be heavy if they are as frequent there as they can be. Sites that have left or are missing
+   cannot be asked: what they did not tell is in the bounds. A claim without unresolved ones and missing sites is
+   *complete*.
 
 *Proof.* (1) If f >= phi m then at some site f_i >= phi m_i, since otherwise the sum over the sites would be less. A
 report lists all items with f_i >= phi m_i at its position (`history.py`, `recent.py`), so each heavy item is listed
@@ -143,7 +145,8 @@ def claim_of(
     sums = _added(watch, list(known.values()))
     may = np.flatnonzero(sums.high >= watch.share * total)
     may = may[np.argsort(-sums.high[may], kind="stable")]
-    sure = np.all(sums.told, axis=0)
+    asked = [place for place, site in enumerate(known) if site not in missing and site not in left]
+    sure = np.all(sums.told[asked], axis=0)
     every = {hash_: name for report in known.values() for hash_, name in report.names.items()}
     found = {int(place): _hitter(watch, known, every, sums, int(place), missing) for place in may}
     heavy = tuple(found[int(place)] for place in may if sure[place])

@@ -15,6 +15,7 @@ there is no time, and the start is the total of events at which it was first see
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -25,6 +26,9 @@ from catchment.monitor.heavy_hitters.watch import HeavyHitters
 from catchment.sketch.checks import check_fraction
 
 __all__ = ["Alarm", "Detector"]
+
+MOST_CLOSED = 100_000
+"""Alarms that are over, and are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ class Detector:
         self._involved = check_fraction("involved", 0.1 / sites if involved is None else involved)
         self._wanted = confidence
         self._open: dict[Key, Alarm] = {}
-        self._closed: list[Alarm] = []
+        self._closed: deque[Alarm] = deque(maxlen=MOST_CLOSED)
         self._last = 0
 
     @property

@@ -146,9 +146,14 @@ class HeavyPost:
         self._reported, self._told_time = local.position, local.time
         self._buffers.clear()
         # A farewell names all of its items itself: it must be readable when no list is remembered any more.
-        listed, hashes = ((), self._hashes[:0]) if self._left else (self._list, self._hashes)
-        others = set(local.candidates.values()).union(self._list).difference(listed)
-        named = in_order(others)
+        # Items are told apart by their hashes: a text and the same bytes are one.
+        listed = dict(zip(self._hashes.tolist(), self._list, strict=True))
+        if self._left:
+            hashes, others = self._hashes[:0], listed | dict(local.candidates)
+        else:
+            hashes = self._hashes
+            others = {hash_: name for hash_, name in local.candidates.items() if hash_ not in listed}
+        named = in_order(others.values())
         counts = np.concatenate([local.counts(hashes), local.counts(hashes_of(named))])
         heavy = np.array([hash_ for hash_ in hashes.tolist() if hash_ in self._heavy], dtype=np.uint64)
         return HeavyReport(

@@ -58,7 +58,8 @@ class _List:
 
     names: tuple[Key, ...]
     hashes: U64
-    heavy: frozenset[int]
+    heavy: frozenset[int] | None
+    """None: it is not known any more; the names of a round are, as long as it lasts."""
 
     @classmethod
     def of(cls, named: Mapping[int, Key], heavy: frozenset[int]) -> _List:
@@ -71,7 +72,7 @@ class _List:
 
     @property
     def flags(self) -> bytes:
-        return HeavyAsk.packed(tuple(hash_ in self.heavy for hash_ in self.hashes.tolist()))
+        return HeavyAsk.packed(tuple(hash_ in (self.heavy or ()) for hash_ in self.hashes.tolist()))
 
 
 _NOTHING = _List.of({}, frozenset())
@@ -127,7 +128,7 @@ class HeavyQuery(Part[HeavyPeer]):
 
     def was_told_more(self, site: str, report: Message) -> bool:
         assert isinstance(report, HeavyReport)
-        return site in self._peers and report.asked > self._version
+        return report.asked > self._version
 
     def hear(self, site: str, report: Message, now: int) -> list[Action]:
         assert isinstance(report, HeavyReport)
@@ -138,39 +139,51 @@ class HeavyQuery(Part[HeavyPeer]):
         listed = self._list_of(report) if verified else None
         known = None if listed is None else self._opened(report, listed)  # it may be refused, and nothing has changed
         self._agenda.touch(site)
-        kept = peer.left and report.incarnation == peer.incarnation
+        kept, was_gone = peer.left and report.incarnation == peer.incarnation, peer.left
         if report.incarnation != peer.incarnation:
             self._welcome_back(peer, report, now)
             peer.incarnation = report.incarnation
             peer.seq = peer.asked = peer.sent = 0
         peer.speak, peer.verified = True, verified
+        actions: list[Action] = []
+        if was_gone and not peer.left:  # its farewell was not its last word
+            actions.append(Persist(self._farewell_name(site), b""))
+            self._news, self._claim = True, None
         if known is None:
-            return []
+            return actions
         peer.known, peer.seq, peer.asked = known, report.seq, report.asked
         if not self._owes(peer):
             peer.seen, peer.alive = now, True
         self._news, self._claim = True, None
-        if not report.leaving or kept:
-            return []
-        peer.left = True
-        return [Persist(self._farewell_name(site), seal_envelope(_FAMILY, self._mark, report.to_bytes()))]
+        if report.leaving and not kept:
+            peer.left = True
+            blob = seal_envelope(_FAMILY, self._mark, report.to_bytes())
+            actions.append(Persist(self._farewell_name(site), blob))
+        return actions
 
     def _list_of(self, report: HeavyReport) -> _List | None:
         """The list that it answers; None if that is not known any more."""
         if report.asked == 0:
             return _NOTHING
-        return self._lists.get(report.asked) if report.epoch == self._owner.epoch else None
+        if report.epoch != self._owner.epoch:
+            return None
+        current = self._lists[self._version]
+        same = self._round <= report.asked <= self._version  # only who is heavy has changed since
+        return self._lists.get(report.asked, _List(current.names, current.hashes, None) if same else None)
 
     def _opened(self, report: HeavyReport, listed: _List) -> Known:
         """A report with its counts put to their items; nothing in it is believed that contradicts itself."""
         others = report.named()
         hashes = np.concatenate([listed.hashes, hashes_of(others)])
         counts = np.array(report.counts, dtype=np.uint64)
-        flagged = [hash_ for hash_ in listed.hashes.tolist() if hash_ in listed.heavy]
-        onsets = report.onsets if self._watch.window is not None else (0,) * len(flagged)
+        flagged = [hash_ for hash_ in listed.hashes.tolist() if hash_ in (listed.heavy or ())]
+        timed = self._watch.window is not None and listed.heavy is not None
+        onsets = report.onsets if timed else (0,) * len(flagged)
         order = np.argsort(hashes)
-        if counts.size != hashes.size or np.unique(hashes).size != hashes.size or len(onsets) != len(flagged):
-            raise DamagedBytesError(f"{counts.size} counts for {hashes.size} items")
+        if counts.size != hashes.size or len(onsets) != len(flagged):
+            raise DamagedBytesError(f"{counts.size} counts for {hashes.size} items, {len(onsets)} onsets")
+        if np.unique(hashes).size != hashes.size:
+            raise DamagedBytesError("an item twice in a report")
         if (counts.size and int(counts.max()) > report.total) or report.total > report.position:
             raise DamagedBytesError(f"a count above the total of {report.total}, or that above {report.position}")
         if max(report.position, report.slack) >= WEIGHT_LIMIT or max(onsets, default=0) > self._watch.panes:

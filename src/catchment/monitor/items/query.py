@@ -67,7 +67,7 @@ class ItemsQuery(Part[ItemsPeer]):
     def was_told_more(self, site: str, report: Message) -> bool:
         """It takes a list for stored that is not: it says nothing of it any more, or builds upon it."""
         assert isinstance(report, ItemsReport)
-        if site not in self._peers or (report.bands is not None and report.bands.whole):
+        if report.bands is not None and report.bands.whole:
             return False
         stored = report.number - int(report.bands is not None)
         return stored > 0 and (report.incarnation, stored) > self._peers[site].stored
