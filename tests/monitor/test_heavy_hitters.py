@@ -403,6 +403,22 @@ def test_an_answer_to_an_earlier_telling_of_who_is_heavy_is_read() -> None:
     assert claimed(coordinator).cut["paris"].position == 7
 
 
+def test_items_that_take_turns_around_the_share_do_not_have_everyone_told_each_time() -> None:
+    watch = HeavyHitters(phi=0.5, epsilon=0.01, rho=0.01)
+    network, coordinator, sites = started(watch, ("near", "far"))
+    network.give("near", Arrived(["a"] * 500 + ["b"] * 500))
+    network.pass_time(20_000)
+    before = coordinator.traffic.messages(Purpose.DATA)
+    for turn in range(400):  # two seconds
+        network.give("near", Arrived([("a", "b")[turn % 2]] * (3 + turn // 8)))
+        network.pass_time(5)
+    assert coordinator.traffic.messages(Purpose.DATA) - before <= 2 * 4
+    network.pass_time(20_000)
+    claim = claimed(coordinator)
+    assert claim.complete
+    assert claim.total == sites["near"].position
+
+
 def test_a_stranger_moves_nothing() -> None:
     coordinator = Coordinator((HeavyHitters(phi=0.1),), ("a",))
     coordinator.handle(Received("nobody", write_frame(HeavyReport(query=1, epoch=10**6))), 0)

@@ -74,7 +74,7 @@ def test_answers_to_lists_of_another_life_are_caught(monkeypatch: pytest.MonkeyP
     def careless(self: HeavyQuery, report: HeavyReport, listed: _List) -> object:
         size = listed.hashes.size + len(report.named())
         counts = (*report.counts, *[0] * size)[:size]
-        onsets = (0,) * sum(hash_ in listed.heavy for hash_ in listed.hashes.tolist())
+        onsets = (0,) * sum(hash_ in (listed.heavy or ()) for hash_ in listed.hashes.tolist())
         return opened(self, replace(report, counts=counts, onsets=onsets), listed)
 
     opened = HeavyQuery._opened

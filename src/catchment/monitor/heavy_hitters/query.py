@@ -5,7 +5,7 @@
     a life begins                      the list of the last life is asked anew  Ask to all
     Report, newest of its site         the claim; then, if no round is open,
       something unresolved, not asked    a round opens: a longer list, kept     Ask to all
-      who is heavy has changed           a new version of the same list         Ask to all
+      who is heavy has changed           a new version, once in a while         Ask to all
     Report that answers an old list    the claim as well                        Ask to its site, if not just sent
     Report of an older epoch           nothing                                  Ask to its site, if not just sent
     Report that says not of what       nothing, until one has said it           Ask to its site, if not just sent
@@ -112,6 +112,8 @@ class HeavyQuery(Part[HeavyPeer]):
         for site, peer in self._peers.items():
             self._restore(site, peer, blobs)
         self._news = False
+        self._flagged_at = -(1 << 60)
+        self._flags_wait = False
         self._claim: HeavyClaim | None = None
 
     def start(self, now: int) -> None:
@@ -226,12 +228,22 @@ class HeavyQuery(Part[HeavyPeer]):
             self._peers[site].alive = False
             self._news, self._claim = True, None
         self._agenda.touch(*lost)
-        actions = self._next_round() if self._news else []
+        actions = self._next_round(now) if self._news or now >= self._flags_due else []
         self._news = False
         return actions + [self._word(site, self._peers[site], now) for site in self._to_tell(now)]
 
-    def _next_round(self) -> list[Action]:
+    @property
+    def due(self) -> int:
+        return min(super().due, self._flags_due)
+
+    @property
+    def _flags_due(self) -> int:
+        """When sites may be told who is heavy; if two items take turns around phi, not each time."""
+        return self._flagged_at + self._owner.resend if self._flags_wait else NEVER
+
+    def _next_round(self, now: int) -> list[Action]:
         """Unless a round is open: ask for what is unresolved, or tell who is heavy now."""
+        self._flags_wait = False
         claim = None if any(self._awaited(peer) for peer in self._peers.values()) else self.claimed()
         if claim is None:
             return []
@@ -244,9 +256,12 @@ class HeavyQuery(Part[HeavyPeer]):
             self.rounds += 1
             self._round = self._version + 1
             return self._ask_all(_List.of(named, frozenset(heavy)))
-        if frozenset(heavy) & asked.keys() != current.heavy:
-            return self._ask_all(_List(current.names, current.hashes, frozenset(heavy) & frozenset(asked)))
-        return []
+        flags = frozenset(heavy) & frozenset(asked)
+        self._flags_wait = flags != current.heavy and now < self._flagged_at + self._owner.resend
+        if flags == current.heavy or self._flags_wait:
+            return []
+        self._flagged_at = now
+        return self._ask_all(_List(current.names, current.hashes, flags))
 
     def _awaited(self, peer: HeavyPeer) -> bool:
         return peer.alive and not peer.left and self._owes(peer)
