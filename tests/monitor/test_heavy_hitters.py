@@ -404,19 +404,26 @@ def test_an_answer_to_an_earlier_telling_of_who_is_heavy_is_read() -> None:
 
 
 def test_items_that_take_turns_around_the_share_do_not_have_everyone_told_each_time() -> None:
-    watch = HeavyHitters(phi=0.5, epsilon=0.01, rho=0.01)
-    network, coordinator, sites = started(watch, ("near", "far"))
-    network.give("near", Arrived(["a"] * 500 + ["b"] * 500))
-    network.pass_time(20_000)
-    before = coordinator.traffic.messages(Purpose.DATA)
-    for turn in range(400):  # two seconds
-        network.give("near", Arrived([("a", "b")[turn % 2]] * (3 + turn // 8)))
-        network.pass_time(5)
-    assert coordinator.traffic.messages(Purpose.DATA) - before <= 2 * 4
-    network.pass_time(20_000)
-    claim = claimed(coordinator)
-    assert claim.complete
-    assert claim.total == sites["near"].position
+    watch = HeavyHitters(phi=0.5, rho=0.01)
+
+    def told(resend: int) -> int:
+        coordinator = Coordinator((watch,), ("near", "far"), resend=resend)
+        network = Lockstep(coordinator, {name: Site(name, (watch,)) for name in ("near", "far")})
+        network.give("near", Arrived(["x"] * 8))
+        network.give("far", Arrived(["x", "y"] * 2))
+        network.pass_time(20_000)
+        before = coordinator.traffic.messages(Purpose.DATA)
+        for turn in range(400):  # two seconds
+            network.give("near", Arrived([("y", "x")[turn % 2]] * 16))
+            network.pass_time(5)
+        news = coordinator.traffic.messages(Purpose.DATA) - before
+        network.pass_time(20_000)
+        assert claimed(coordinator).complete
+        assert claimed(coordinator).total == 6412
+        return news
+
+    assert told(1000) <= 2 * 4
+    assert told(1) > 100
 
 
 def test_a_stranger_moves_nothing() -> None:
