@@ -57,6 +57,8 @@ class Watch(ABC):
         `"auto"`, or the name of a rule that this quantity has (`rules`), to stay with it.
     """
 
+    kind: ClassVar[str]
+    """What it is called in fingerprints and durable state, for ever: whatever becomes of the class's own name."""
     rises: ClassVar[bool] = False
     """Whether events of positive weight never lower it, over the whole history, and it is worth claiming ahead."""
 
@@ -95,7 +97,7 @@ class Watch(ABC):
     @property
     def vector_key(self) -> Any:
         """Watches with equal keys share one vector at a site."""
-        return type(self).__name__, self.number
+        return self.kind, self.number
 
     @abstractmethod
     def new_vector(self) -> Vector:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from catchment.errors import ParameterError
 from catchment.kernel.hashing import draws
@@ -70,6 +70,8 @@ class HeavyHitters:
     E. Anceaume, Y. Busnel, N. Rivetti, B. Sericola: Identifying global icebergs in distributed streams, SRDS 2015; and
     N. Rivetti: Efficient stream analysis and its application to big data processing, thesis, 2016, chapters 4 and 5.
     """
+
+    kind: ClassVar[str] = "HeavyHitters"
 
     number: int = 1
     phi: float

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,8 @@ class Items:
     >>> [(item.key, item.certain, 1400 in item.answer) for item in claim.items]
     [('/index', True, True)]
     """
+
+    kind: ClassVar[str] = "Items"
 
     number: int = 1
     threshold: float

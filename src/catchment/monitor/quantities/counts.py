@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,8 @@ class RangeSum(_Counted):
     In a window within epsilon of itself, which takes factors above 0: watch what is to be taken away by itself.
     """
 
+    kind: ClassVar[str] = "RangeSum"
+
     keys: tuple[Any, ...] = ()
     factors: tuple[int, ...] = ()
 
@@ -93,11 +95,13 @@ class RangeSum(_Counted):
 class Frequency(_Counted):
     """How often a named key was seen."""
 
+    kind: ClassVar[str] = "Frequency"
+
     key: Any = None
 
     @property
     def vector_key(self) -> Any:
-        return type(self).__name__, self.key, self.window, self.epsilon, self.delta, self.seed
+        return self.kind, self.key, self.window, self.epsilon, self.delta, self.seed
 
     def new_vector(self) -> Vector:
         hashes, _ = hash_keys([self.key])
@@ -109,6 +113,8 @@ class Frequency(_Counted):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Total(_Counted):
     """How much there was."""
+
+    kind: ClassVar[str] = "Total"
 
     def new_vector(self) -> Vector:
         return CountVector() if self.window is None else WindowCountVector(self._counter())

@@ -38,9 +38,10 @@ class Distinct(Watch):
     the cells that have changed cross the network.
     """
 
-    epsilon: float = 0.05
-
+    kind: ClassVar[str] = "Distinct"
     rises: ClassVar[bool] = True
+
+    epsilon: float = 0.05
 
     def __post_init__(self) -> None:
         Watch.__post_init__(self)
@@ -52,7 +53,7 @@ class Distinct(Watch):
 
     @property
     def vector_key(self) -> Any:
-        return type(self).__name__, self.window, self.epsilon, self.delta, self.seed
+        return self.kind, self.window, self.epsilon, self.delta, self.seed
 
     @property
     def width(self) -> int:

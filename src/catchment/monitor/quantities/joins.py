@@ -34,6 +34,7 @@ class SelfJoin(Watch):
     relative to the squared weight in the window: there `theta` is about the estimate, and the answer's low end is weak.
     """
 
+    kind: ClassVar[str] = "SelfJoin"
     rises: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -102,6 +103,8 @@ class InnerProduct(Watch):
     narrow. In a window it is of two ECM-sketches, whose error epsilon is relative to the product of the weights in the
     window: there `theta` is about the estimate, the answer's upper end always holds, and its lower one is 0.
     """
+
+    kind: ClassVar[str] = "InnerProduct"
 
     @property
     def rules(self) -> tuple[str, ...]:
