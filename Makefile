@@ -28,8 +28,14 @@ run: setup ## run the main job: catchment demo, a pipeline on local Spark
 	@$(BIN)/catchment demo
 
 .PHONY: test
-test: setup ## run every test (those of Kafka after make kafka)
+test: setup ## run the tests but the long ones (those of Kafka after make kafka)
 	@$(BIN)/python -m pytest $(TEST_ARGS)
+
+PART ?= all
+
+.PHONY: test-long
+test-long: setup ## run the long tests, or PART=trials, worlds, fuzz, crashes or clouds
+	@$(BIN)/python -m pytest --long $(PART) $(TEST_ARGS)
 
 # Outside the repository, so that clones share it; the tests look there. Maven says each file that it fetches.
 KAFKA := $(or $(CATCHMENT_KAFKA),$(HOME)/.cache/catchment/kafka)
