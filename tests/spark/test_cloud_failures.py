@@ -46,6 +46,9 @@ POINTS = [
     ("keep: end", 1, "berlin"),
 ]
 
+IN_EVERY_RUN = ("run: batch", 1, "berlin")
+"""In the middle of its rows; the other points are long tests, since each starts a server anew."""
+
 
 def truth(clouds: tuple[str, ...]) -> list[dict[str, Any]]:
     """The answer over the rows of some clouds, worked out here."""
@@ -113,7 +116,10 @@ def _nothing(_point: str) -> None:
     return
 
 
-@pytest.mark.parametrize(("point", "number", "victim"), POINTS)
+@pytest.mark.parametrize(
+    ("point", "number", "victim"),
+    [pytest.param(*each, marks=() if each == IN_EVERY_RUN else pytest.mark.long("clouds")) for each in POINTS],
+)
 def test_a_cloud_that_is_killed_is_named_or_labelled(
     point: str, number: int, victim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +146,7 @@ def test_a_cloud_that_is_killed_is_named_or_labelled(
         assert outcome.table.to_pylist() == truth((other,))
 
 
+@pytest.mark.long("clouds")
 @pytest.mark.parametrize(("point", "number"), [("put: end", 1), ("run: batch", 2)])
 def test_a_cloud_that_is_killed_while_groups_are_dealt_out(
     point: str, number: int, monkeypatch: pytest.MonkeyPatch
@@ -159,6 +166,7 @@ def test_a_cloud_that_is_killed_while_groups_are_dealt_out(
         assert sorted(outcome.table.to_pylist(), key=itemgetter("country")) == truth(("berlin",))
 
 
+@pytest.mark.long("clouds")
 def test_a_cloud_that_is_killed_under_way_of_a_partial_answer() -> None:
     trap = Trap("run: batch", 1, "lyon")
     with federation_with(trap) as federation:
@@ -169,6 +177,7 @@ def test_a_cloud_that_is_killed_under_way_of_a_partial_answer() -> None:
         assert outcome.table.to_pylist() == truth(("berlin",))
 
 
+@pytest.mark.long("clouds")
 def test_a_cloud_that_comes_back_is_asked_again() -> None:
     trap = Trap("run", 1, "lyon")
     with federation_with(trap) as federation:

@@ -19,6 +19,7 @@ from catchment.spark.connect_server import ServerSettings, running, start, stop
 from tests.spark.clouds import SECONDS, errand
 
 
+@pytest.mark.long("clouds")
 def test_up_and_down_and_up_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path / "clouds"))
     monkeypatch.chdir(tmp_path)

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.crashes import run
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long("crashes")]
 
 
 def test_killed_drivers_and_workers_leave_no_trace(spark: Any) -> None:

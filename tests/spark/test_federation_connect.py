@@ -15,7 +15,7 @@ from catchment.testing.random_tables import CLOUDS, random_world
 from experiments.federated_worlds import LEAN, asked, checked
 from tests.spark.clouds import NAMES, dead, running_clouds
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long("clouds")]
 
 QUERIES = 105
 

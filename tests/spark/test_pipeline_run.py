@@ -204,6 +204,7 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.long("crashes")
 def test_ctrl_c_ends_after_the_batch_and_the_next_run_goes_on(tmp_path: Path) -> None:
     events, out = 16_000, tmp_path / "out"
     text = described(

@@ -72,6 +72,7 @@ def here(spark: Any) -> list[Any]:
     return names["rows_of"](spark)  # type: ignore[no-any-return]
 
 
+@pytest.mark.long("crashes")
 def test_two_bare_workers_give_the_bytes_of_local_mode(spark: Any, tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
     bare = str(tmp_path / "bare" / "bin" / "python")
