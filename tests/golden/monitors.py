@@ -1,0 +1,8 @@
+"""`python -m tests.golden.monitors` writes the golden files of monitors that are missing; it never rewrites one."""
+
+from __future__ import annotations
+
+from tests.golden import states
+
+if __name__ == "__main__":
+    states.main()
