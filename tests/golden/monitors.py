@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.golden import states
+from tests.golden import fingerprints, frames, peers, states, zones
 
 if __name__ == "__main__":
-    states.main()
+    for part in (states, fingerprints, frames, peers, zones):
+        part.main()
