@@ -55,7 +55,7 @@ def copy_renamed(target: Path) -> Path:
     """Copy the library and the golden tests; the folder to run them in."""
     names = classes_of(_LIBRARY / "monitor")
     for source, place in ((_LIBRARY, target / "src" / "catchment"), (_GOLDEN, target / "tests" / "golden")):
-        shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", "*.tar.gz"))
+        shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", "checkpoint*"))
         for file in place.rglob("*.py"):
             text = file.read_text()
             changed = renamed(text, names)

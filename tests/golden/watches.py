@@ -48,6 +48,8 @@ CASES: dict[str, Case] = {
         (RangeSum(keys=_TEXTS, factors=(3, 1, 2), window=WINDOW, theta=0.4, epsilon=0.2),)
     ),
     "self_join": Case((SelfJoin(**_LOOSE),), weights="some"),
+    "self_join_rows": Case((SelfJoin(theta=0.6, epsilon=0.4, delta=0.02),), keys="bytes"),
+    "self_join_rows_window": Case((SelfJoin(theta=0.6, epsilon=0.4, delta=0.02, window=WINDOW, rule="two-phase"),)),
     "self_join_signed": Case((SelfJoin(**_LOOSE, seed=5, rule="push"),), keys="integer", weights="signed"),
     "self_join_window": Case((SelfJoin(**_LOOSE, window=WINDOW),)),
     "inner_product": Case((InnerProduct(**_LOOSE),), streams=2),
@@ -57,6 +59,7 @@ CASES: dict[str, Case] = {
     "items": Case((Items(threshold=40, theta=0.2),), weights="some"),
     "items_bytes": Case((Items(threshold=40, theta=0.2, rule="centralise"),), keys="bytes"),
     "items_window": Case((Items(threshold=40, theta=0.2, window=WINDOW),), keys="integer"),
+    "items_window_freed": Case((Items(threshold=10, theta=0.2, window=250, rule="centralise"),), weights="some"),
     "heavy_hitters": Case((HeavyHitters(**_HEAVY),)),
     "heavy_hitters_window": Case((HeavyHitters(**_HEAVY, window=WINDOW, panes=6),), keys="integer"),
     "shared": Case(
