@@ -104,6 +104,7 @@ def test_monitors_go_on_from_the_golden_state(name: str) -> None:
         for site, mark in claim.cut.items():
             position = mark.position if isinstance(watch, HeavyHitters) else mark[0]
             assert position == len(streams[site])
+        assert isinstance(watch, Watch) or claim.keys
         check(watch, claim, streams)
     _check_whole_flushes(case, coordinator)
 
