@@ -6,6 +6,7 @@ say what it `needs`, or the run fails.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from typing import Any
@@ -17,6 +18,10 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 # Deadlines would measure the compiler: a kernel compiles on its first call. Examples are the same on every run.
 settings.register_profile("house", deadline=None, derandomize=True)
 settings.load_profile("house")
+
+# Every Java of the tests lives for minutes, those of commands and servers too: the compiler that makes code faster later
+# costs more than it gives, a third of all work.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 pytest_plugins = ["pytester"]
 
@@ -121,7 +126,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     terminalreporter.write_line(f"{ran:,} tests in {minutes} min {seconds} s")
     if _left_out:
         parts = ", ".join(f"{count} of {part}" for part, count in sorted(_left_out.items()))
-        terminalreporter.write_line(f"left out: {_left_out.total():,} long tests ({parts}); make test-long runs them")
+        terminalreporter.write_line(
+            f"left out: {_left_out.total():,} long {'test' if _left_out.total() == 1 else 'tests'} ({parts}); make test-long runs them"
+        )
     for reason, count in sorted(_needed.items()):
         terminalreporter.write_line(f"left out: {count} {'test' if count == 1 else 'tests'}: {reason}")
     for line in _unexplained:

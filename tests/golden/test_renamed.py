@@ -11,7 +11,7 @@ from tests.golden.renamed import classes_of, copy_renamed, failures, renamed
 TESTS = sorted(path.name for path in Path(__file__).parent.glob("test_monitor_*.py"))
 
 
-@pytest.mark.long
+@pytest.mark.long("fuzz")
 def test_golden_monitors_do_not_hang_on_the_names_of_classes(tmp_path: Path) -> None:
     assert failures(copy_renamed(tmp_path), TESTS) == []
 
