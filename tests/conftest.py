@@ -19,8 +19,8 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 settings.register_profile("house", deadline=None, derandomize=True)
 settings.load_profile("house")
 
-# Every Java of the tests lives for minutes, those of commands and servers too: the compiler that makes code faster later
-# costs more than it gives, a third of all work.
+# Every Java of the tests lives for minutes, those of commands and servers too: the compiler that makes code faster
+# later costs more than it gives, a third of all work.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 pytest_plugins = ["pytester"]
@@ -118,19 +118,21 @@ def pytest_testnodedown(node: Any) -> None:
     _left_out.update(Counter(getattr(node, "workeroutput", {}).get(_LEFT_OUT, {})) - _left_out)
 
 
+def _tests(count: int) -> str:
+    return f"{count:,} test{'' if count == 1 else 's'}"
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     ran = sum(len(terminalreporter.stats.get(outcome, ())) for outcome in ("passed", "failed", "error", "xfailed"))
     minutes, seconds = divmod(round(time.monotonic() - _begin), 60)
     terminalreporter.section("what ran")
-    terminalreporter.write_line(f"{ran:,} tests in {minutes} min {seconds} s")
+    terminalreporter.write_line(f"{_tests(ran)} in {minutes} min {seconds} s")
     if _left_out:
         parts = ", ".join(f"{count} of {part}" for part, count in sorted(_left_out.items()))
-        terminalreporter.write_line(
-            f"left out: {_left_out.total():,} long {'test' if _left_out.total() == 1 else 'tests'} ({parts}); make test-long runs them"
-        )
+        terminalreporter.write_line(f"left out, and run by make test-long: {_tests(_left_out.total())} ({parts})")
     for reason, count in sorted(_needed.items()):
-        terminalreporter.write_line(f"left out: {count} {'test' if count == 1 else 'tests'}: {reason}")
+        terminalreporter.write_line(f"left out: {_tests(count)} that {reason}")
     for line in _unexplained:
         terminalreporter.write_line(f"unexplained skip: {line} (say what it needs: 'needs …')", red=True)
 
