@@ -21,11 +21,11 @@ from catchment import (
 )
 from catchment.testing import failures_allowed
 from catchment.window.counters import TimeCounter
+from tests.amounts import fewer, trials_at
 from tests.window.scenarios import in_batches, merged, scenario
 
 DETERMINISTIC: list[type[TimeCounter]] = [Wave, ExponentialHistogram]
 ALL: list[type[TimeCounter]] = [*DETERMINISTIC, RandomizedWave]
-CASES = 2000
 
 
 def through_a_tree(kind: type[TimeCounter], seed: int, sizes: dict[str, Any]) -> tuple[TimeCounter, Any, Any]:
@@ -40,11 +40,12 @@ def through_a_tree(kind: type[TimeCounter], seed: int, sizes: dict[str, Any]) ->
     return merged(parts, case.height, rng), case, rng
 
 
+@fewer("cases", 300, 2000)
 @pytest.mark.parametrize("kind", DETERMINISTIC)
-def test_deterministic_bounds_never_fail(kind: type[TimeCounter]) -> None:
+def test_deterministic_bounds_never_fail(kind: type[TimeCounter], cases: int) -> None:
     """Sites 1 to 256, trees up to 8 high, late events, skewed clocks, ranges that end now, before, or in the future."""
     heights, refused = set(), 0
-    for seed in range(CASES):
+    for seed in range(cases):
         # Sizes for which the inherited error of a tree this high is still below 1.
         try:
             counter, case, rng = through_a_tree(kind, seed, {"size": int(8 + seed % 23)})
@@ -61,12 +62,13 @@ def test_deterministic_bounds_never_fail(kind: type[TimeCounter]) -> None:
             if now >= case.newest and not counter.late:
                 assert abs(answer.value - truth) <= counter.epsilon * truth + 0.5, (seed, answer, truth)
     assert heights == set(range(1, 9))
-    assert refused < CASES / 20
+    assert refused < cases / 20
 
 
+@trials_at((300, 0.2), long=(1200, 0.05))
 @pytest.mark.parametrize("size", [20, 100])
-def test_randomized_bounds_fail_no_more_often_than_delta(size: int) -> None:
-    failures, trials, delta = 0, CASES // 2, 0.05
+def test_randomized_bounds_fail_no_more_often_than_delta(size: int, trials: int, delta: float) -> None:
+    failures = 0
     for seed in range(trials):
         counter, case, rng = through_a_tree(RandomizedWave, seed, {"size": size, "delta": delta, "seed": seed})
         last, now = case.range_in_window(rng)

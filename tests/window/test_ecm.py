@@ -12,22 +12,20 @@ from catchment import CountMin, ECMSketch, MergeError, ParameterError, QueryErro
 from catchment.testing import STREAMS, failures_allowed
 from catchment.window.grid_sketch import COUNTERS
 from catchment.window.pooled import leaf_error
+from tests.amounts import trials_at
 from tests.window.scenarios import Scenario, in_batches, merged, scenario
 
-DELTA = 0.05
-CASES = 2000
 
-
-def sketched(case: Scenario, seed: int, counter: str, rng: np.random.Generator) -> ECMSketch:
+def sketched(case: Scenario, seed: int, counter: str, delta: float, rng: np.random.Generator) -> ECMSketch:
     """One sketch of all sites, through a tree; leaves built for the tree's height, or plainly where that is enough."""
     if seed % 2 and counter != "randomized":
         leaf = ECMSketch.for_tree(
-            0.3, DELTA, window=case.window, height=case.height, counter=counter, lateness=case.lateness, seed=seed
+            0.3, delta, window=case.window, height=case.height, counter=counter, lateness=case.lateness, seed=seed
         )
     else:
-        leaf = ECMSketch(0.04, DELTA, window=case.window, counter=counter, lateness=case.lateness, seed=seed)
+        leaf = ECMSketch(0.04, delta, window=case.window, counter=counter, lateness=case.lateness, seed=seed)
         if counter == "randomized":
-            leaf = ECMSketch(0.3, DELTA, window=case.window, counter=counter, lateness=case.lateness, seed=seed)
+            leaf = ECMSketch(0.3, delta, window=case.window, counter=counter, lateness=case.lateness, seed=seed)
     parts = []
     for keys, at, weights in case.sites:
         part = ECMSketch.sized(**leaf.parameters)
@@ -39,13 +37,14 @@ def sketched(case: Scenario, seed: int, counter: str, rng: np.random.Generator) 
     return root
 
 
+@trials_at((300, 0.2), long=(2000, 0.05))
 @pytest.mark.parametrize("counter", COUNTERS)
-def test_bounds_fail_no_more_often_than_delta(counter: str) -> None:
+def test_bounds_fail_no_more_often_than_delta(counter: str, trials: int, delta: float) -> None:
     failures: Counter[str] = Counter()
-    for seed in range(CASES):
+    for seed in range(trials):
         rng = np.random.default_rng(seed)
         case = scenario(seed, events=300)
-        sketch = sketched(case, seed, counter, rng)
+        sketch = sketched(case, seed, counter, delta, rng)
         last, now = case.range_in_window(rng)
         truth = case.truth.over(now - last, now)
         key = int(rng.choice(np.concatenate([keys for keys, _, _ in case.sites])))
@@ -58,14 +57,15 @@ def test_bounds_fail_no_more_often_than_delta(counter: str) -> None:
         if now >= case.newest and counter != "panes" and not sketch.late:
             miss = abs(float(np.asarray(answer.value)) - truth.frequency(key))
             failures["epsilon"] += miss > sketch.epsilon * truth.total() + 0.5
-    allowed = failures_allowed(CASES, DELTA)
+    allowed = failures_allowed(trials, delta)
     assert failures["total"] <= (allowed if counter == "randomized" else 0), failures
     assert max(failures["point"], failures["join"], failures["epsilon"]) <= allowed, failures
 
 
+@trials_at((250, 0.2), long=(1200, 0.05))
 @pytest.mark.parametrize("counter", COUNTERS)
-def test_inner_products(counter: str) -> None:
-    failures, trials = 0, 150
+def test_inner_products(counter: str, trials: int, delta: float) -> None:
+    failures = 0
     for seed in range(trials):
         rng = np.random.default_rng(seed)
         one, other = scenario(seed, events=200, most_sites=6), scenario(seed + 1, events=200, most_sites=6)
@@ -74,7 +74,7 @@ def test_inner_products(counter: str) -> None:
         for case in (one, other):
             parts = []
             for keys, at, weights in case.sites:
-                part = ECMSketch(0.1, DELTA, window=window, counter=counter, seed=seed, optimize_for="join")
+                part = ECMSketch(0.1, delta, window=window, counter=counter, seed=seed, optimize_for="join")
                 part.update(keys, at=at, weights=weights)
                 parts.append(part)
             sketches.append(ECMSketch.merge(parts))
@@ -85,7 +85,7 @@ def test_inner_products(counter: str) -> None:
         assert answer.window == (now - last, now)
         assert answer == sketches[1].inner_product(sketches[0], last=last)
         failures += not answer.holds(truth)
-    assert failures <= failures_allowed(trials, DELTA)
+    assert failures <= failures_allowed(trials, delta)
 
 
 @pytest.mark.parametrize("counter", ["wave", "eh"])

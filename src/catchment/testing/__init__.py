@@ -10,7 +10,7 @@ from catchment.testing.host import Node
 from catchment.testing.network import Network
 from catchment.testing.simulation import replay, simulate
 from catchment.testing.streams import STREAMS, Events
-from catchment.testing.trials import failures_allowed
+from catchment.testing.trials import chance_to_notice, failures_allowed
 
 __all__ = [
     "STREAMS",
@@ -20,6 +20,7 @@ __all__ = [
     "Faults",
     "Network",
     "Node",
+    "chance_to_notice",
     "check_sketch",
     "failures_allowed",
     "replay",
