@@ -49,7 +49,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     asked = config.getoption("--long")
-    chosen, others = [], []
+    chosen: list[pytest.Item] = []
+    others: list[pytest.Item] = []
     for item in items:
         if item.nodeid.startswith("tests/spark/"):
             item.add_marker("spark")
