@@ -27,6 +27,7 @@ from catchment import (
 from catchment.kernel.checksum import crc32c
 from catchment.sketch.base import KEYED_TRUTHS
 from catchment.sketch.codec import FREE_CELLS, Writer, seal_envelope
+from tests.amounts import fewer
 from tests.golden.cases import FOLDER
 
 GOLDEN = {path.stem: path.read_bytes() for path in sorted(FOLDER.glob("*.sketch"))}
@@ -92,24 +93,26 @@ def mutated(blob: bytes, rng: random.Random) -> bytes:
     return bytes(data)
 
 
+@fewer("edits", 1_000, 10_000, part="fuzz")
 @pytest.mark.parametrize("name", GOLDEN)
-def test_random_mutations_give_the_error_or_an_equal_sketch(name: str) -> None:
+def test_random_mutations_give_the_error_or_an_equal_sketch(name: str, edits: int) -> None:
     rng = random.Random(f"mutations of {name}")
     blob = GOLDEN[name]
-    for _ in range(10_000):
+    for _ in range(edits):
         sketch = outcome(mutated(blob, rng))
         assert sketch is None or sketch.to_bytes() == blob
 
 
+@fewer("edits", 300, 3_000, part="fuzz")
 @pytest.mark.parametrize("name", GOLDEN)
-def test_mutations_with_a_true_checksum_give_the_error_or_a_whole_sketch(name: str) -> None:
+def test_mutations_with_a_true_checksum_give_the_error_or_a_whole_sketch(name: str, edits: int) -> None:
     """The checksum stops accidents; a writer gone wrong gets past it, and must find the checks behind it."""
     rng = random.Random(f"forgeries of {name}")
     blob = GOLDEN[name]
     header = struct.Struct("<4sBBHIQ")
     magic, version, family, flags, parameters, _ = header.unpack_from(blob)
     taken = 0
-    for _ in range(3_000):
+    for _ in range(edits):
         body = mutated(blob[header.size : -4], rng)
         forged = (
             header.pack(magic, version, family, flags, min(parameters, len(body)), max(len(body) - parameters, 0))

@@ -22,6 +22,7 @@ from catchment.federation.ledger import Ledger
 from catchment.federation.plan import Run
 from catchment.federation.rules.deal import SCATTERED
 from catchment.testing.differential import every_way
+from tests.amounts import one_in
 
 pytestmark = pytest.mark.spark
 
@@ -183,7 +184,7 @@ def _one(cloud: Any, query: str) -> pa.Table:
     return cloud.run(query, Errand("one", Purpose.RESULT, Ledger()))
 
 
-@pytest.mark.parametrize("query", [*ROWS, *AGGREGATES, *ORDERED, *JOINS, *NESTED])
+@pytest.mark.parametrize("query", one_in(3, [*ROWS, *AGGREGATES, *ORDERED, *JOINS, *NESTED], "clouds"))
 def test_the_answer_is_that_of_one_spark(world: tuple[Federation, Any, list[Any]], query: str) -> None:
     federation, one, clouds = world
     expected, found = _one(one, query), federation.sql(query)
@@ -196,7 +197,7 @@ def test_the_answer_is_that_of_one_spark(world: tuple[Federation, Any, list[Any]
     assert not [view for cloud in clouds for view in cloud.views()]
 
 
-@pytest.mark.parametrize("query", SCATTERED_GROUPS)
+@pytest.mark.parametrize("query", one_in(4, SCATTERED_GROUPS, "clouds"))
 def test_groups_that_hardly_repeat_are_those_of_one_spark(world: tuple[Federation, Any, list[Any]], query: str) -> None:
     federation, one, clouds = world
     # One Spark has no hidden column; which cloud a row is in is what its key says.

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 @pytest.mark.parametrize(
     ("seed", "queries"),
     [
-        (101, 20),
+        (101, 12),
         pytest.param(101, 60, marks=pytest.mark.long("fuzz")),
         pytest.param(102, 60, marks=pytest.mark.long("fuzz")),
     ],

@@ -11,6 +11,7 @@ import pytest
 
 from catchment.federation.federation import Federation
 from catchment.spark.local_clouds import LocalCloud
+from tests.amounts import one_in
 
 pytestmark = pytest.mark.spark
 
@@ -53,7 +54,7 @@ def rows(federation: Federation, query: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("query", "read"),
-    [
+    one_in(2, [
         (f"{SELECT} JOIN visits AS v ON p.url = v.url", r"pages by \d+ keys, index by_url"),
         (f"{SELECT} JOIN visits AS v ON p.n = v.n", r"pages by \d+ keys, index by_n"),
         (f"{SELECT} JOIN visits AS v ON p.day = v.day AND p.rank >= v.number", r"pages by \d+ keys, index by_day"),
@@ -69,7 +70,7 @@ def rows(federation: Federation, query: str) -> list[str]:
         ("SELECT v.n, p.rank FROM visits AS v LEFT JOIN pages AS p ON p.n = v.n", ""),
         (f"{SELECT} LEFT JOIN visits AS v ON p.n = v.n", ""),
         ("SELECT p.url FROM pages AS p LEFT ANTI JOIN visits AS v ON p.n = v.n", ""),
-    ],
+    ], "clouds"),
 )  # fmt: skip
 def test_the_answer_is_that_of_a_scan(federations: dict[str, Federation], query: str, read: str) -> None:
     truth = rows(federations["scanning"], query)

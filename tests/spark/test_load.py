@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -23,10 +24,12 @@ from catchment.federation.load.rejects import Rejects
 from catchment.federation.load.steps import LoadReport
 from catchment.federation.load.types import columns_of
 from catchment.spark.local_clouds import LocalCloud
+from tests.amounts import one_in
 
 pytestmark = pytest.mark.spark
 
 NAMES = ("paris", "rome")
+STEPS = ["INSERT INTO catchment_stage", "'begun'", "INSERT INTO `t`", "'done'"]
 SCHEMA = "n BIGINT, word STRING"
 
 
@@ -161,17 +164,16 @@ class Breaking(LocalCloud):
         raise CloudError("cloud 'rome' is gone", "start it again", cloud="rome")
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("breaks", ["INSERT INTO catchment_stage", "'begun'", "INSERT INTO `t`", "'done'"])
+@pytest.mark.parametrize(("breaks", "when"), one_in(3, itertools.product(STEPS, ["before", "after"]), "clouds"))
 def test_a_load_that_was_cut_off_is_finished_by_the_same_command(
-    spark: Any, clouds: list[LocalCloud], tmp_path: Path, breaks: str, after: bool
+    spark: Any, clouds: list[LocalCloud], tmp_path: Path, breaks: str, when: str
 ) -> None:
     """Whether the second cloud dies before or after a step: the first may be done by then, and stays so."""
     file = csv(tmp_path / "a.csv", 3 * HAND)
     with file.open("a") as more:
         more.write("bad\n")
     load(clouds, csv(tmp_path / "before.csv", 100, start=1000), tmp_path)
-    breaking = Breaking(spark, "rome", "load_rome", breaks=breaks, after=after)
+    breaking = Breaking(spark, "rome", "load_rome", breaks=breaks, after=when == "after")
     with pytest.raises(CloudError):
         load([clouds[0], breaking], file, tmp_path)
     load(clouds, file, tmp_path)

@@ -16,6 +16,7 @@ from catchment.sketch.base import KEYED_TRUTHS
 from catchment.sketch.codec import Writer, seal_envelope
 from catchment.testing import STREAMS
 from catchment.window.panes import Panes
+from tests.amounts import fewer
 from tests.sketch.test_damage import mutated, outcome
 from tests.window.pane_cases import PROTOTYPES, delayed, fed
 
@@ -43,18 +44,19 @@ def resealed(blob: bytes, body: bytes) -> bytes:
     return head + body + struct.pack("<I", crc32c(np.frombuffer(head + body, dtype=np.uint8)))
 
 
+@fewer("edits", 100, 1000, part="fuzz")
 @pytest.mark.usefixtures("_traced")
 @pytest.mark.parametrize("name", PROTOTYPES)
-def test_damaged_bytes_give_the_error_or_a_whole_sketch(name: str) -> None:
+def test_damaged_bytes_give_the_error_or_a_whole_sketch(name: str, edits: int) -> None:
     rng = random.Random(f"panes of {name}")
     blob = outcome_of(PROTOTYPES[name])
     for length in range(0, len(blob), 7):
         assert outcome(blob[:length]) is None
-    for _ in range(300):
+    for _ in range(edits * 3 // 10):
         damaged = outcome(mutated(blob, rng))
         assert damaged is None or damaged.to_bytes() == blob
     taken = 0
-    for _ in range(700):
+    for _ in range(edits * 7 // 10):
         sketch = outcome(resealed(blob, mutated(blob[20:-4], rng)))
         if isinstance(sketch, Panes):
             taken += 1
