@@ -241,9 +241,14 @@ def _show(report: Report) -> None:
 
 
 def main() -> None:
-    """Run the command; an error of ours is one line on stderr and exit code 2."""
+    """Run the command; an error of ours, or of Spark's, is one line on stderr and exit code 2."""
     try:
         app()
-    except (CatchmentError, OSError) as problem:
-        new_console(stderr=True).print(f"error: {problem}", markup=False, soft_wrap=True)
+    except Exception as problem:
+        # What has not been loaded has not failed: no command loads Spark for its errors.
+        logs = sys.modules.get("catchment.spark.logs")
+        said = logs.spark_failure(problem) if logs is not None else None
+        if said is None and not isinstance(problem, CatchmentError | OSError):
+            raise
+        new_console(stderr=True).print(f"error: {said or problem}", markup=False, soft_wrap=True)
         sys.exit(2)

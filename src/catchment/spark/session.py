@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from catchment.errors import ParameterError, UnreachableError
 from catchment.spark.java import java_home
+from catchment.spark.logs import ProgramLog, start_java
 from catchment.spark.ship import is_local, ship, together
 
 __all__ = ["session", "settings"]
@@ -76,7 +77,13 @@ def settings(**more: Any) -> dict[str, str]:
     return chosen | given
 
 
-def session(master: str = "local[2]", app: str = "catchment", config: Mapping[str, Any] | None = None) -> SparkSession:
+def session(
+    master: str = "local[2]",
+    app: str = "catchment",
+    config: Mapping[str, Any] | None = None,
+    *,
+    log: ProgramLog | None = None,
+) -> SparkSession:
     """A Spark session on `master`, new or the one that runs there already.
 
     Parameters
@@ -88,6 +95,9 @@ def session(master: str = "local[2]", app: str = "catchment", config: Mapping[st
         The name under which the cluster lists the session.
     config
         Further Spark settings; they stand over `settings()`. `spark.pyspark.python` names the executors' Python.
+    log
+        For programs: where Spark speaks, and their Ctrl-C does not reach it. Without it Spark speaks on the standard
+        output and error of this process. A JVM that runs already stays as it is.
 
     Raises
     ------
@@ -109,6 +119,8 @@ def session(master: str = "local[2]", app: str = "catchment", config: Mapping[st
     if SparkContext._gateway is None:
         environment["JAVA_HOME"] = str(java_home())
     with _environment(environment):
+        if log is not None:
+            start_java(wanted, log)
         if running is None:
             _knock(master, wanted)  # before anything is packed, which takes longer
             wanted = settings(**named | together(ship(master), config or {}))
