@@ -31,6 +31,7 @@ from typing import Any, TextIO
 
 import py4j
 import pyspark
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -134,10 +135,11 @@ def spark_failure(problem: BaseException) -> str | None:
     """One line for an exception of Spark's that nobody made ours, which itself goes to the log; None for any other."""
     path = _named[0].path if _named else None
     is_sparks = type(problem).__module__.partition(".")[0] in ("pyspark", "py4j")
-    if path is None or not (is_sparks or isinstance(problem, ConnectionError)):
+    has_ended = isinstance(problem, ConnectionError | Py4JNetworkError)  # py4j's, when nobody is at the other end
+    if path is None or not (is_sparks or has_ended):
         return None
     _append(path, "".join(traceback.format_exception(problem)))
-    if isinstance(problem, ConnectionError):  # so says py4j, sooner or later, when nobody is at the other end
+    if has_ended:
         return f"Spark's process has ended{see_log()}"
     return f"Spark failed ({_gist(str(problem))}){see_log()}"
 

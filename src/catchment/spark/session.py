@@ -51,9 +51,9 @@ _EVERYWHERE = {
     "spark.python.worker.reuse": "true",  # a new worker spends two seconds on imports and kernels
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Batches by the thousand are garbage at once, which suits the collector that is made for throughput.
-    "spark.driver.extraJavaOptions": f'-XX:+UseParallelGC "-Dlog4j2.configurationFile={_QUIET}"',
 }
+# Batches by the thousand are garbage at once, which suits the collector that is made for throughput.
+_JAVA = "-XX:+UseParallelGC"
 
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -62,11 +62,15 @@ def settings(**more: Any) -> dict[str, str]:
     """The Spark settings that catchment recommends, as text by name; `more` stands over them and is added.
 
     `settings(**{"spark.master": "spark://head:7077"})` are those for a cluster. A local master, which is the default,
-    also gets two shuffle partitions, the loopback address, and this Python for its workers.
+    also gets two shuffle partitions, the loopback address, and this Python for its workers. Spark logs errors only,
+    unless there is a `log4j2.properties` of yours in `SPARK_CONF_DIR` or in `conf` of `SPARK_HOME`.
     """
     given = {name: _text(value) for name, value in more.items()}
     master = given.setdefault("spark.master", "local[2]")
     chosen = dict(_EVERYWHERE)
+    chosen["spark.driver.extraJavaOptions"] = (
+        _JAVA if _logs_as_told() else f'{_JAVA} "-Dlog4j2.configurationFile={_QUIET}"'
+    )
     if is_local(master):
         chosen |= {"spark.sql.shuffle.partitions": "2", "spark.pyspark.python": sys.executable}
     else:
@@ -130,6 +134,13 @@ def session(
             if is_local(master):
                 raise
             raise _unreachable(master, str(problem).strip().splitlines()[-1]) from problem
+
+
+def _logs_as_told() -> bool:
+    """Whether the user has told Spark's log what to say, in one of the places where log4j looks."""
+    homes = (os.environ.get("SPARK_CONF_DIR"), os.environ.get("SPARK_HOME") and os.environ["SPARK_HOME"] + "/conf")
+    named = (file for home in homes if home for file in Path(home).glob("log4j2*"))
+    return "LOG4J_CONFIGURATION_FILE" in os.environ or any(not file.name.endswith(".template") for file in named)
 
 
 def _text(value: Any) -> str:
