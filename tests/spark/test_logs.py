@@ -15,7 +15,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 
-from catchment.errors import ParameterError
+from catchment.errors import ParameterError, UnreachableError
 from catchment.spark import logs
 from catchment.spark.logs import KEPT, ProgramLog, hush, program_log, see_log, spark_failure
 from catchment.spark.session import settings
@@ -143,7 +143,9 @@ def test_a_failure_of_sparks_is_one_line_and_its_traceback_is_in_the_file(
     assert told is not None
     assert re.fullmatch(rf"Spark failed \(.*nowhere.*\); Spark's own words are in {path}", told)
     assert "Traceback (most recent call last)" in path.read_text()
-    assert spark_failure(ValueError("ours")) is None
+    assert spark_failure(ConnectionRefusedError()) == f"Spark's process has ended; Spark's own words are in {path}"
+    assert spark_failure(UnreachableError("a master", "start it")) is None, "an error of ours says all there is to say"
+    assert spark_failure(ValueError("a mistake")) is None
 
 
 # -- programs -------------------------------------------------------------------------------------------------

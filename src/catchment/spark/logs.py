@@ -37,7 +37,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 
-from catchment.errors import ParameterError, UnreachableError
+from catchment.errors import CatchmentError, ParameterError, UnreachableError
 from catchment.spark.cache import user_cache
 
 __all__ = ["KEPT", "LIMIT", "VARIABLE", "ProgramLog", "hush", "program_log", "see_log", "spark_failure", "start_java"]
@@ -136,7 +136,7 @@ def spark_failure(problem: BaseException) -> str | None:
     path = _named[0].path if _named else None
     is_sparks = type(problem).__module__.partition(".")[0] in ("pyspark", "py4j")
     has_ended = isinstance(problem, ConnectionError | Py4JNetworkError)  # py4j's, when nobody is at the other end
-    if path is None or not (is_sparks or has_ended):
+    if path is None or isinstance(problem, CatchmentError) or not (is_sparks or has_ended):
         return None
     _append(path, "".join(traceback.format_exception(problem)))
     if has_ended:
