@@ -50,6 +50,10 @@ KEPT = 20
 """How many files of programs stay in the cache folder, those of programs that run not counted."""
 
 _LOOK_SECONDS = 5.0
+_OF_JAVA = (
+    "Error: Could not create the Java Virtual Machine.",
+    "Error: A fatal exception has occurred. Program will exit.",
+)
 _PER_RUN = re.compile(r".+-(?P<begun>\d{8}-\d{6})-(?P<pid>\d+)\.log")
 _CHATTY = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")  # an exception's words again, as JSON, on stderr
 _PACKAGES = tuple(f"{folder}{os.sep}" for package in (pyspark, py4j) for folder in package.__path__)
@@ -169,8 +173,9 @@ def _launch_into(path: Path, conf: SparkConf) -> Any:
 
 
 def _gist(said: str) -> str:
-    """The first line that tells of an error, else the last one."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["it says nothing"]
+    """The first line that tells of an error, else the last one; Java's two lines after any mistake do not count."""
+    told = (line.strip() for line in said.splitlines())
+    lines = [line for line in told if line and line not in _OF_JAVA] or ["it says nothing"]
     return next((line for line in lines if "Error" in line or "Exception" in line), lines[-1])
 
 
