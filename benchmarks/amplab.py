@@ -32,6 +32,7 @@ from benchmarks.amplab_parts.world import World, world
 from catchment.app.report import Progress, Report
 from catchment.federation.amplab import QUERIES, SELECTIVE
 from catchment.spark.cache import user_cache
+from catchment.spark.logs import hush, program_log
 
 WHOLE = ("Q1a", "Q1b", "Q2a", "Q2b", "Q3a", "Q3b")
 ALONE = ("Q4", "Q6")
@@ -66,6 +67,7 @@ Times = dict[str, float]
 
 
 def run(*, quick: bool, progress: Progress) -> Report:
+    hush(program_log("bench-amplab"))
     effort = QUICK if quick else Effort()
     folder = Path(tempfile.mkdtemp(prefix="catchment-amplab-")) if quick else user_cache() / "amplab"
     figures: dict[str, float] = {}

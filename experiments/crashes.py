@@ -24,6 +24,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from catchment.app.report import Progress, Report
+from catchment.spark.logs import program_log
 from catchment.spark.savepoint import read_states
 from catchment.spark.session import session
 
@@ -225,7 +226,7 @@ def _alive(pid: int) -> bool:
 
 
 def _compared(folder: Path, starts: dict[str, int], kills: int, spark: Any) -> tuple[list[list[Any]], dict[str, float]]:
-    reader = spark or session()
+    reader = spark or session(log=program_log("experiment-crashes"))
     try:
         states = {
             name: sorted(map(tuple, read_states(reader, folder / name / "out" / "checkpoint").collect()))

@@ -15,6 +15,7 @@ from collections import Counter
 from typing import Any
 
 from catchment.app.report import Progress, Report
+from catchment.spark.logs import program_log
 from catchment.spark.session import session
 from catchment.testing.differential import Verdict, minimal
 from catchment.testing.random_queries import random_query
@@ -29,7 +30,7 @@ COLUMNS = ("feature", "queries", *WAYS, "refused", "no query in Spark", "wrong")
 def run(*, quick: bool, progress: Progress, spark: Any = None, first: int = 0) -> Report:
     """Ask and compare; `first` is the seed of the first world."""
     worlds, count = (2, 15) if quick else (WORLDS, QUERIES)
-    running = spark or session()
+    running = spark or session(log=program_log("experiment-federated-queries"))
     verdicts: list[Verdict] = []
     notes = []
     try:

@@ -37,6 +37,7 @@ from pyspark.sql import functions as sql
 
 from catchment.app.report import Progress
 from catchment.balance import KeyLearner, build_map, full_knowledge, hash_map, imbalance, peak_over_mean
+from catchment.spark.logs import program_log
 from catchment.spark.partition import balanced_repartition, learn_partitioner
 from catchment.spark.session import session
 from experiments.key_streams import KeyStream, key_stream
@@ -134,7 +135,9 @@ def _imbalances(stream: KeyStream, k: int) -> tuple[float, float, float]:
 
 
 def _on_spark(events: int, found: Figures, progress: Callable[[float], None]) -> Iterator[Row]:
-    spark = session("local[2]", "catchment bench", {"spark.sql.shuffle.partitions": TASKS})
+    spark = session(
+        "local[2]", "catchment bench", {"spark.sql.shuffle.partitions": TASKS}, log=program_log("bench-balance")
+    )
     folder = Path(tempfile.mkdtemp(prefix="catchment-bench-"))
     try:
         yield from _whole_keys(spark, folder, events, found, progress)

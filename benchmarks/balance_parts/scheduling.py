@@ -23,6 +23,7 @@ from catchment.app.report import Progress
 from catchment.balance.scheduler import OperatorInstance, Scheduler, SchedulerSettings
 from catchment.spark.balanced_map import BalancedMap
 from catchment.spark.balanced_report import BatchReport
+from catchment.spark.logs import program_log
 from catchment.spark.session import session
 from catchment.testing.queueing import operate_full_knowledge, operate_osg, operate_round_robin, speed_up
 from catchment.testing.workload import DISTRIBUTIONS, make_workload
@@ -143,7 +144,7 @@ def _on_spark(found: dict[str, float], progress: Progress, *, quick: bool) -> li
     dearest = 100_000 if quick else DEAREST
     costs = seconds_of_kinds(dearest)
     folder = Path(tempfile.mkdtemp(prefix="catchment-bench-"))
-    spark = session(f"local[{TASKS}]", "catchment bench")
+    spark = session(f"local[{TASKS}]", "catchment bench", log=program_log("bench-balance"))
     try:
         for number in range(warm + counted):
             _put(folder / "in", number, rows, rng)

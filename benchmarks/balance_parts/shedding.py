@@ -32,6 +32,7 @@ from catchment.app.report import Progress
 from catchment.balance.cost_learner import CostLearner
 from catchment.balance.shed_operator import ShedOperator
 from catchment.balance.shedder import LoadShedder
+from catchment.spark.logs import program_log
 from catchment.spark.session import session
 from catchment.spark.shed import shed
 from catchment.testing.shed_simulation import FULL_KNOWLEDGE, LEARNT, simulate
@@ -232,7 +233,7 @@ def through_a_burst(
 
 
 def _on_spark(found: dict[str, float], progress: Progress) -> Iterator[Row]:
-    spark = session("local[2]", "catchment bench")
+    spark = session("local[2]", "catchment bench", log=program_log("bench-balance"))
     try:
         progress("a burst on Spark, shed", 0.5)
         through_a_burst(spark, 0.5, sheds=False)  # not counted: everything is slower for the first time

@@ -65,7 +65,10 @@ def demo(
     events: Annotated[int, typer.Option(min=600_000, help="How many events, of an hour and a half.")] = 5_400_000,
     master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[2]",
 ) -> None:
-    """Run a pipeline on Spark, eight sites: the last hour's top keys with bounds beside the exact ones, live."""
+    """Run a pipeline on Spark, eight sites: the last hour's top keys with bounds beside the exact ones, live.
+
+    What Spark itself says goes to a file in the cache folder, or to the one that CATCHMENT_SPARK_LOG names (-: here).
+    """
     from catchment.app.jobs.demo import Moment, run_demo  # Spark takes as long to import as the rest together
 
     start = time.perf_counter()
@@ -122,7 +125,11 @@ def experiment(
     plot: Annotated[Path | None, typer.Option(help="Where the plot goes: .svg or .png.")] = None,
     data: Annotated[Path | None, typer.Option(help="A trace to run on, where the experiment takes one.")] = None,
 ) -> None:
-    """Measure accuracy or communication; prints a table and writes a plot."""
+    """Measure accuracy or communication; prints a table and writes a plot.
+
+    What Spark itself says, where it is used, goes to a file in the cache folder, or to the one that CATCHMENT_SPARK_LOG
+    names (-: here).
+    """
     catalog = Catalog("experiments")
     if name is None:
         return _list(catalog)
@@ -145,7 +152,11 @@ def bench(
     json_file: JsonFile = None,
     check: Annotated[bool, typer.Option("--check", help="Exit 1 where a figure misses its target.")] = False,
 ) -> None:
-    """Measure speed and memory against peers in one run; prints ratios."""
+    """Measure speed and memory against peers in one run; prints ratios.
+
+    What Spark itself says, where it is used, goes to a file in the cache folder, or to the one that CATCHMENT_SPARK_LOG
+    names (-: here).
+    """
     catalog = Catalog("benchmarks")
     if name is None:
         return _list(catalog)
@@ -241,9 +252,14 @@ def _show(report: Report) -> None:
 
 
 def main() -> None:
-    """Run the command; an error of ours is one line on stderr and exit code 2."""
+    """Run the command; an error of ours, or of Spark's, is one line on stderr and exit code 2."""
     try:
         app()
-    except (CatchmentError, OSError) as problem:
-        new_console(stderr=True).print(f"error: {problem}", markup=False, soft_wrap=True)
+    except Exception as problem:
+        # What has not been loaded has not failed: no command loads Spark for its errors.
+        logs = sys.modules.get("catchment.spark.logs")
+        said = logs.spark_failure(problem) if logs is not None else None
+        if said is None and not isinstance(problem, CatchmentError | OSError):
+            raise
+        new_console(stderr=True).print(f"error: {said or problem}", markup=False, soft_wrap=True)
         sys.exit(2)

@@ -42,7 +42,9 @@ def show(file: File = None, as_json: AsJson = False) -> None:
     """
     from catchment.spark.cloud import connected
     from catchment.spark.cloud_folder import find_clouds
+    from catchment.spark.logs import hush, program_log
 
+    hush(program_log("clouds"))
     with connected(find_clouds(file)) as found:
         facts = [_facts(cloud) for cloud in found.values()]
     if as_json:
@@ -66,7 +68,9 @@ def up(
     """
     from catchment.spark.cloud import connected
     from catchment.spark.cloud_folder import clouds_folder, find_clouds, start_clouds
+    from catchment.spark.logs import hush, program_log
 
+    hush(program_log("clouds"))
     with _progress() as tell:
         started = start_clouds(number, folder, heap=heap, cores=cores, tell=lambda what, share: tell(what, share / 2))
         file = clouds_folder(folder) / "clouds.toml"

@@ -126,11 +126,13 @@ def _load(
     from catchment.federation.load.loader import Load
     from catchment.federation.load.rejects import Rejects
     from catchment.spark.cloud import federation
+    from catchment.spark.logs import hush, program_log
 
     if not where.remote:
         for file in files:
             if not Path(file).is_file():
                 raise NameNotFoundError(f"no file {file}", "give files; --remote if the cloud is to find them")
+    hush(program_log("load"))
     try:
         with federation(where.clouds) as there, progress_bar() as progress:
             load = Load(where.choose(there.clouds), table, Rejects(rejected, most), progress=progress, **given)

@@ -37,6 +37,9 @@ def run(
 
     Ctrl-C and SIGTERM let the running micro-batch end; a second one does not. Exit codes: 0 when it ended by itself, by
     --once, --seconds or SIGTERM; 130 after Ctrl-C; 2 for an error.
+
+    What Spark itself says goes to spark.log in the output folder, or to the file that CATCHMENT_SPARK_LOG names (-:
+    here).
     """
     from catchment.app.jobs.pipeline import run_pipeline
 

@@ -66,7 +66,9 @@ def _run(
     from catchment.app.sql.script import run_script
     from catchment.app.sql.shell import Shell
     from catchment.spark.cloud import federation
+    from catchment.spark.logs import hush, program_log
 
+    hush(program_log("sql"))
     with federation(clouds, **({} if limit is None else {"byte_limit": limit})) as there:
         if not texts:
             Shell(there, output, partial=partial).run()

@@ -20,10 +20,11 @@ Savepoint = Annotated[Path, typer.Argument(help="The savepoint: a Parquet file."
 @state_app.command("export")
 def export(checkpoint: Checkpoint, savepoint: Savepoint) -> None:
     """Write a savepoint: the state of every group, and how far the source was read."""
+    from catchment.spark.logs import program_log
     from catchment.spark.savepoint import export_savepoint
     from catchment.spark.session import session
 
-    spark = session()
+    spark = session(log=program_log("state-export"))
     try:
         count = export_savepoint(spark, checkpoint, savepoint)
     finally:

@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from catchment.errors import ParameterError, UnreachableError
 from catchment.spark.java import java_home
+from catchment.spark.logs import ProgramLog, start_java
 from catchment.spark.ship import is_local, ship, together
 
 __all__ = ["session", "settings"]
@@ -50,9 +51,9 @@ _EVERYWHERE = {
     "spark.python.worker.reuse": "true",  # a new worker spends two seconds on imports and kernels
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Batches by the thousand are garbage at once, which suits the collector that is made for throughput.
-    "spark.driver.extraJavaOptions": f'-XX:+UseParallelGC "-Dlog4j2.configurationFile={_QUIET}"',
 }
+# Batches by the thousand are garbage at once, which suits the collector that is made for throughput.
+_JAVA = "-XX:+UseParallelGC"
 
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -61,11 +62,15 @@ def settings(**more: Any) -> dict[str, str]:
     """The Spark settings that catchment recommends, as text by name; `more` stands over them and is added.
 
     `settings(**{"spark.master": "spark://head:7077"})` are those for a cluster. A local master, which is the default,
-    also gets two shuffle partitions, the loopback address, and this Python for its workers.
+    also gets two shuffle partitions, the loopback address, and this Python for its workers. Spark logs errors only,
+    unless there is a `log4j2.properties` of yours in `SPARK_CONF_DIR` or in `conf` of `SPARK_HOME`.
     """
     given = {name: _text(value) for name, value in more.items()}
     master = given.setdefault("spark.master", "local[2]")
     chosen = dict(_EVERYWHERE)
+    chosen["spark.driver.extraJavaOptions"] = (
+        _JAVA if _logs_as_told() else f'{_JAVA} "-Dlog4j2.configurationFile={_QUIET}"'
+    )
     if is_local(master):
         chosen |= {"spark.sql.shuffle.partitions": "2", "spark.pyspark.python": sys.executable}
     else:
@@ -76,7 +81,13 @@ def settings(**more: Any) -> dict[str, str]:
     return chosen | given
 
 
-def session(master: str = "local[2]", app: str = "catchment", config: Mapping[str, Any] | None = None) -> SparkSession:
+def session(
+    master: str = "local[2]",
+    app: str = "catchment",
+    config: Mapping[str, Any] | None = None,
+    *,
+    log: ProgramLog | None = None,
+) -> SparkSession:
     """A Spark session on `master`, new or the one that runs there already.
 
     Parameters
@@ -88,6 +99,9 @@ def session(master: str = "local[2]", app: str = "catchment", config: Mapping[st
         The name under which the cluster lists the session.
     config
         Further Spark settings; they stand over `settings()`. `spark.pyspark.python` names the executors' Python.
+    log
+        For programs: where Spark speaks, and their Ctrl-C does not reach it. Without it Spark speaks on the standard
+        output and error of this process. A JVM that runs already stays as it is.
 
     Raises
     ------
@@ -109,6 +123,8 @@ def session(master: str = "local[2]", app: str = "catchment", config: Mapping[st
     if SparkContext._gateway is None:
         environment["JAVA_HOME"] = str(java_home())
     with _environment(environment):
+        if log is not None:
+            start_java(wanted, log)
         if running is None:
             _knock(master, wanted)  # before anything is packed, which takes longer
             wanted = settings(**named | together(ship(master), config or {}))
@@ -118,6 +134,13 @@ def session(master: str = "local[2]", app: str = "catchment", config: Mapping[st
             if is_local(master):
                 raise
             raise _unreachable(master, str(problem).strip().splitlines()[-1]) from problem
+
+
+def _logs_as_told() -> bool:
+    """Whether the user has told Spark's log what to say, in one of the places where log4j looks."""
+    homes = (os.environ.get("SPARK_CONF_DIR"), os.environ.get("SPARK_HOME") and os.environ["SPARK_HOME"] + "/conf")
+    named = (file for home in homes if home for file in Path(home).glob("log4j2*"))
+    return "LOG4J_CONFIGURATION_FILE" in os.environ or any(not file.name.endswith(".template") for file in named)
 
 
 def _text(value: Any) -> str:

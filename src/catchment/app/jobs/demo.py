@@ -18,6 +18,7 @@ from catchment.answer import Answer, Ranking
 from catchment.app.query import PipelineFolder, Question, ask
 from catchment.app.report import Report
 from catchment.errors import QueryError
+from catchment.spark.logs import program_log
 from catchment.spark.pipeline import Metrics, Run, pipeline_session, read_pipeline
 from catchment.spark.source.recipe import Recipe
 
@@ -100,7 +101,7 @@ def run_demo(
             moments.append(Moment(metrics, shown, held, asked))
             tell(moments[-1])
 
-        spark = pipeline_session(pipeline, log=Path(folder) / "spark.log")
+        spark = pipeline_session(pipeline, log=program_log("demo").path)
         try:
             Run(pipeline, spark, tell=look).start()
         finally:

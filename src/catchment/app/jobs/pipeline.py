@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from catchment.app.report import shown
+from catchment.spark.logs import program_log
 from catchment.spark.pipeline import Metrics, Run, pipeline_session, read_pipeline, resumed
 
 __all__ = ["INTERRUPTED", "run_pipeline"]
@@ -36,9 +37,9 @@ def run_pipeline(
     console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 200)
     output = Path(pipeline.output.folder)
     output.mkdir(parents=True, exist_ok=True)
-    log = output / "spark.log"
+    log = program_log("run", folder=output)
     console.print(f"{pipeline.name}: starting Spark; what it says goes to {log}", markup=False)
-    spark = pipeline_session(pipeline, master=master, log=log)
+    spark = pipeline_session(pipeline, master=master, log=log.path)
     came: list[int] = []
     try:
         with _Display(console, pipeline.name) as display:

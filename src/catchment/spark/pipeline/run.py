@@ -14,7 +14,6 @@ loses and repeats nothing.
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
@@ -24,21 +23,19 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegralType
 
 from catchment.errors import CatchmentError, PipelineError
-from catchment.spark.java import java_home
 from catchment.spark.kafka import to_kafka_sketches
+from catchment.spark.logs import ProgramLog, see_log
 from catchment.spark.pipeline.folder import OutputFolder
 from catchment.spark.pipeline.progress import BAD, GOOD, Metrics, MetricsListener
 from catchment.spark.pipeline.sources import needed_settings, open_source
 from catchment.spark.pipeline.spec import AS_FAST_AS_POSSIBLE, AVAILABLE_NOW, Pipeline
 from catchment.spark.savepoint import read_savepoint
-from catchment.spark.session import session, settings
+from catchment.spark.session import session
 from catchment.spark.source.dead_letters import write_dead_letters
 from catchment.spark.stream import sketch_stream
 from catchment.window.durations import microseconds
@@ -57,28 +54,11 @@ def pipeline_session(pipeline: Pipeline, *, master: str | None = None, log: Path
     """The session that a pipeline asks for.
 
     The JVM gets a process group of its own, so that Ctrl-C on the terminal reaches this process alone and the running
-    micro-batch can end; it ends itself when this process does. What it and its workers print goes to `log`.
+    micro-batch can end; it ends itself when this process does. What it and its workers print goes to `log`, a file, or
+    without one to where this process prints.
     """
-    chosen = master or pipeline.spark.master
     config = needed_settings(pipeline) | pipeline.spark.config
-    if SparkContext._gateway is None:
-        before = os.environ.get("JAVA_HOME")
-        os.environ["JAVA_HOME"] = str(java_home())
-        try:
-            wanted = settings(**{"spark.master": chosen} | config)
-            with (Path(os.devnull) if log is None else log).open("ab") as sink:
-                kept: dict[str, Any] = {"start_new_session": True}
-                kept |= {} if log is None else {"stdout": sink, "stderr": sink}
-                gateway = launch_gateway(  # type: ignore[no-untyped-call]
-                    SparkConf(loadDefaults=False).setAll(list(wanted.items())), kept
-                )
-            SparkContext._ensure_initialized(gateway=gateway)
-        finally:
-            if before is None:
-                del os.environ["JAVA_HOME"]
-            else:
-                os.environ["JAVA_HOME"] = before
-    return session(chosen, f"catchment {pipeline.name}", config)
+    return session(master or pipeline.spark.master, f"catchment {pipeline.name}", config, log=ProgramLog(log))
 
 
 class Run:
@@ -267,5 +247,5 @@ def _failure(pipeline: Pipeline, said: str) -> PipelineError:
     reason = known[1] if known else said.strip().splitlines()[0]
     return PipelineError(
         f"{pipeline.places.file}: a micro-batch failed ({reason})",
-        "mend what it says; the next run goes on with that micro-batch",
+        f"mend what it says; the next run goes on with that micro-batch{see_log()}",
     )
