@@ -21,12 +21,13 @@ from catchment.testing.heavy_world import build_heavy_world
 from catchment.testing.items_world import build_items_world
 from catchment.testing.monitor_world import MonitorWorld, build_monitor_world
 from catchment.testing.simulation import BuildWorld, replay, simulate
+from tests.amounts import one_in
 
 SEEDS = 500
 PARTS = 10
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", one_in(5, range(PARTS), "worlds"))
 def test_no_claim_is_false_and_all_come_back(part: int) -> None:
     seeds = range(part * SEEDS // PARTS, (part + 1) * SEEDS // PARTS)
     outcome = simulate(build_monitor_world, seeds, jobs=1)
@@ -36,7 +37,7 @@ def test_no_claim_is_false_and_all_come_back(part: int) -> None:
         assert outcome.struck[fault], f"no {fault} in these seeds"
 
 
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", one_in(3, range(3), "worlds"))
 @pytest.mark.parametrize("rule", ["auto", "push", "full"])
 def test_products_and_ranges_in_windows_hold_too(rule: str, part: int) -> None:
     product = InnerProduct(theta=0.6, epsilon=0.4, delta=0.4, window=2000, rule=rule)
@@ -47,7 +48,7 @@ def test_products_and_ranges_in_windows_hold_too(rule: str, part: int) -> None:
         assert outcome.claims > 100
 
 
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", one_in(2, range(2), "worlds"))
 @pytest.mark.parametrize("quantity", [SelfJoin, InnerProduct])
 def test_the_baseline_of_the_paper_holds_too(quantity: type[Watch], part: int) -> None:
     """CG, which no random watch of the seeds above has."""
