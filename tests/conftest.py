@@ -119,7 +119,7 @@ def pytest_testnodedown(node: Any) -> None:
     _left_out.update(Counter(getattr(node, "workeroutput", {}).get(_LEFT_OUT, {})) - _left_out)
 
 
-def _tests(count: int) -> str:
+def _counted(count: int) -> str:
     return f"{count:,} test{'' if count == 1 else 's'}"
 
 
@@ -128,12 +128,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     ran = sum(len(terminalreporter.stats.get(outcome, ())) for outcome in ("passed", "failed", "error", "xfailed"))
     minutes, seconds = divmod(round(time.monotonic() - _begin), 60)
     terminalreporter.section("what ran")
-    terminalreporter.write_line(f"{_tests(ran)} in {minutes} min {seconds} s")
+    terminalreporter.write_line(f"{_counted(ran)} in {minutes} min {seconds} s")
     if _left_out:
         parts = ", ".join(f"{count} of {part}" for part, count in sorted(_left_out.items()))
-        terminalreporter.write_line(f"left out, and run by make test-long: {_tests(_left_out.total())} ({parts})")
+        terminalreporter.write_line(f"left out, and run by make test-long: {_counted(_left_out.total())} ({parts})")
     for reason, count in sorted(_needed.items()):
-        terminalreporter.write_line(f"left out: {_tests(count)} that {reason}")
+        terminalreporter.write_line(f"left out: {_counted(count)} that {reason}")
     for line in _unexplained:
         terminalreporter.write_line(f"unexplained skip: {line} (say what it needs: 'needs …')", red=True)
 

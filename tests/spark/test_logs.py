@@ -113,6 +113,8 @@ def test_pyspark_in_this_process_speaks_into_the_file_and_others_do_not(
     path = tmp_path / "spark.log"
     loggers = [PySparkLogger.getLogger(name) for name in logs._CHATTY]
     before = [list(logger.handlers) for logger in loggers]
+    for logger in loggers:  # a Spark Connect session of ours has silenced them, if this process had one
+        monkeypatch.setattr(logger, "disabled", False)
     monkeypatch.setattr(warnings, "showwarning", lambda message, *_: print(f"shown: {message}"))
     hush(ProgramLog(None))
     assert [logger.handlers for logger in loggers] == before, "on the terminal everything is as it was"
