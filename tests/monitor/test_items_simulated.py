@@ -23,7 +23,7 @@ SEEDS = 300
 PARTS = 10
 
 
-@pytest.mark.parametrize("part", one_in(5, range(PARTS), "worlds"))
+@pytest.mark.parametrize("part", one_in(10, range(PARTS), "worlds"))
 def test_no_set_is_false_and_all_come_back(part: int) -> None:
     seeds = range(part * SEEDS // PARTS, (part + 1) * SEEDS // PARTS)
     outcome = simulate(build_items_world, seeds, jobs=1)

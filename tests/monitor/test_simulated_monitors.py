@@ -27,7 +27,7 @@ SEEDS = 500
 PARTS = 10
 
 
-@pytest.mark.parametrize("part", one_in(5, range(PARTS), "worlds"))
+@pytest.mark.parametrize("part", one_in(10, range(PARTS), "worlds"))
 def test_no_claim_is_false_and_all_come_back(part: int) -> None:
     seeds = range(part * SEEDS // PARTS, (part + 1) * SEEDS // PARTS)
     outcome = simulate(build_monitor_world, seeds, jobs=1)
@@ -98,7 +98,7 @@ def test_lives_that_do_not_rise_learn_of_later_ones(build: BuildWorld, monkeypat
 
     monkeypatch.setattr(Coordinator, "_rise_above", counted)
     monkeypatch.setattr("catchment.testing.lives._SHARE", 1.0)
-    outcome = simulate(build, range(40), jobs=1)
+    outcome = simulate(build, range(16), jobs=1)
     outcome.raise_failure()
     assert risen
     assert outcome.struck["rollback"]

@@ -83,10 +83,13 @@ def test_a_stop_closes_every_connection_whatever_a_caller_does(caller: Any, made
     lost: list[str] = []
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("error", ResourceWarning)
+        gc.collect()
+        gc.freeze()  # what the tests before have left is not looked through each time
         patch.setattr("sys.unraisablehook", lambda problem: lost.append(str(problem.exc_value)))
         for turns in range(30):
             asyncio.run(play(turns))
             gc.collect()
+        gc.unfreeze()
     assert not lost
 
 

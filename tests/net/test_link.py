@@ -255,6 +255,7 @@ def test_health_says_up_stopping_and_nobody() -> None:
     asyncio.run(play())
 
 
+@pytest.mark.long("crashes")
 def test_pings_are_welcome_as_both_ends_are_set_and_would_not_be_by_default() -> None:
     """The real settings in a twenty-fifth of their time, but for the patience with a machine that is busy; beside them
     a server with gRPC's five minutes, until it has closed the connection twice.

@@ -215,6 +215,7 @@ def windows(tmp_path: Path) -> Iterator[World]:
     yield from _running(World(tmp_path, WINDOWS, 'idle = "1 second"'))
 
 
+@pytest.mark.long("crashes")
 def test_while_sources_are_silent_windows_grow_empty(windows: World) -> None:
     windows.write_now("s0", ["/"])
     for site in SITES[1:]:

@@ -46,9 +46,6 @@ POINTS = [
     ("keep: end", 1, "berlin"),
 ]
 
-IN_EVERY_RUN = ("run: batch", 1, "berlin")
-"""In the middle of its rows; the other points are long tests, since each starts a server anew."""
-
 
 def truth(clouds: tuple[str, ...]) -> list[dict[str, Any]]:
     """The answer over the rows of some clouds, worked out here."""
@@ -116,10 +113,8 @@ def _nothing(_point: str) -> None:
     return
 
 
-@pytest.mark.parametrize(
-    ("point", "number", "victim"),
-    [pytest.param(*each, marks=() if each == IN_EVERY_RUN else pytest.mark.long("clouds")) for each in POINTS],
-)
+@pytest.mark.long("clouds")  # each starts a server anew
+@pytest.mark.parametrize(("point", "number", "victim"), POINTS)
 def test_a_cloud_that_is_killed_is_named_or_labelled(
     point: str, number: int, victim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -256,6 +256,7 @@ def endless(folder: Path) -> None:
     (folder / "p.toml").write_text(text)
 
 
+@pytest.mark.long("crashes")
 def test_a_killed_worker_is_one_line_that_names_the_log(tmp_path: Path) -> None:
     endless(tmp_path)
     out = tmp_path / "out"

@@ -486,6 +486,7 @@ def test_the_document_s_sinks_hold_a_batch_that_runs_again_once(spark: Any, tmp_
         (tmp_path / "checkpoint" / "commits" / ".1.crc").unlink(missing_ok=True)
 
 
+@pytest.mark.long("crashes")
 def test_an_operator_gets_over_a_burst_with_shedding_and_not_without(spark: Any) -> None:
     # No target can be below what a micro-batch takes, which is longer on a machine that is busy with other things.
     # Where that changes in the middle of a run, another is made.

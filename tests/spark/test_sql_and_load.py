@@ -20,7 +20,7 @@ import pytest
 
 from tests.spark.clouds import kill, running_clouds
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long("clouds")]
 
 ROWS = 200_000
 SECONDS = 300
@@ -78,7 +78,6 @@ def test_a_spread_table_is_one_table_with_even_parts(clouds: Path) -> None:
     assert "moved: " in analyzed["plan"]
 
 
-@pytest.mark.long("clouds")
 def test_bad_rows_and_repeated_loads(clouds: Path) -> None:
     file = clouds / "bad.csv"
     file.write_text("1,a\ntwo,b\n3,c\n")
@@ -94,7 +93,6 @@ def test_bad_rows_and_repeated_loads(clouds: Path) -> None:
     assert asked.stdout == '"n","s"\n1,"a"\n3,"c"\n'
 
 
-@pytest.mark.long("clouds")
 def test_the_first_error_ends_a_script_with_its_line(clouds: Path) -> None:
     script = clouds / "b.sql"
     script.write_text("SELECT max(n) AS m FROM visits;\n\nSELECT nothing\nFROM visits;\nSELECT 2;")
@@ -104,7 +102,6 @@ def test_the_first_error_ends_a_script_with_its_line(clouds: Path) -> None:
     assert asked.stdout == f'"m"\n{ROWS - 1}\n'
 
 
-@pytest.mark.long("clouds")
 def test_a_pipe_of_statements_and_a_parquet_file(clouds: Path) -> None:
     file = clouds / "a.parquet"
     kept = catchment(clouds, "sql", "-o", "parquet", "--to", file, text="SELECT n FROM visits WHERE n < 9 ORDER BY n")
@@ -162,7 +159,6 @@ def terminal(folder: Path, *arguments: str) -> Iterator[Terminal]:
             os.kill(running.pid, signal.SIGKILL)
 
 
-@pytest.mark.long("clouds")
 def test_the_shell_in_a_terminal(clouds: Path) -> None:
     with terminal(clouds, "sql") as shell:
         shell.wait_for("sql> ")
@@ -200,7 +196,6 @@ def test_the_shell_in_a_terminal(clouds: Path) -> None:
     assert (clouds / "state" / "catchment" / "sql_history").stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.long("clouds")
 def test_ctrl_c_ends_a_command_with_130_and_the_remote_jobs(clouds: Path) -> None:
     with terminal(clouds, "sql", "-c", SLOW) as running:
         time.sleep(20)
@@ -210,7 +205,6 @@ def test_ctrl_c_ends_a_command_with_130_and_the_remote_jobs(clouds: Path) -> Non
     # The clouds are free: the next test asks them, and what ran here would have held their cores for hours.
 
 
-@pytest.mark.long("clouds")
 def test_a_cloud_that_is_down_is_named_or_left_out_and_said(clouds: Path) -> None:
     kill("lyon")
     question = "SELECT count(*) AS n FROM visits"
