@@ -133,7 +133,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         parts = ", ".join(f"{count} of {part}" for part, count in sorted(_left_out.items()))
         terminalreporter.write_line(f"left out, and run by make test-long: {_counted(_left_out.total())} ({parts})")
     for reason, count in sorted(_needed.items()):
-        terminalreporter.write_line(f"left out: {_counted(count)} that {reason}")
+        verb = "each of which " if count > 1 else "which "
+        terminalreporter.write_line(f"left out: {_counted(count)}, {verb}{reason}")
     for line in _unexplained:
         terminalreporter.write_line(f"unexplained skip: {line} (say what it needs: 'needs …')", red=True)
 
