@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from typing import Any
 
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql.connect.client.retries import RetryPolicy, RetryPolicyState
 from pyspark.sql.connect.session import SparkSession
 
@@ -28,7 +28,7 @@ _ONE_MEANING = {
 } | SESSION_SETTINGS
 
 # PySpark prints every error of a statement to stderr with the stack of the JVM; whoever asked gets the error itself.
-logging.getLogger("SQLQueryContextLogger").disabled = True
+PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
 
 _TRANSIENT = ("UNAVAILABLE",)
 _RETRIES = 4
