@@ -192,6 +192,7 @@ def test_merged_sketches_keep_what_they_claim() -> None:
             assert abs(total_off) <= claimed
 
 
+@pytest.mark.long("worlds")
 def test_many_sites_cost_bytes_and_not_the_bounds() -> None:
     report = quick("ecm-sites")
     assert report.figures["broken_bounds"] == 0

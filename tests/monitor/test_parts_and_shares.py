@@ -174,6 +174,7 @@ def test_a_zone_is_kept_where_drifts_cancel_and_that_is_cheaper(monkeypatch: pyt
     assert bytes_ < 0.9 * dearer
 
 
+@pytest.mark.long("worlds")
 def test_kept_zones_are_safe_on_a_bad_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kept whenever anything is left, which is far more often than it pays."""
     monkeypatch.setattr(countdown, "worth_keeping", lambda left, *_: left > 0.02)

@@ -218,6 +218,7 @@ def test_of_two_processes_that_begin_together_under_one_name_one_stays(office: O
     office.wait_until(lambda: office.claim()["value"] == truth and office.claim()["cut"]["a"][0] == truth)
 
 
+@pytest.mark.long("crashes")
 def test_what_came_by_standard_input_is_kept_by_a_process_that_another_ends(office: Office) -> None:
     for name in ("a", "other"):
         office.describe(name, 'format = "csv"\nstdin = true\nkey = "url"\ncolumns = ["url"]')

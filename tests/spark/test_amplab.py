@@ -95,6 +95,7 @@ def test_parts_are_the_table_and_a_seed_is_another(spark: Any, tables: tuple[pa.
     assert not set(other.column("pageURL").to_pylist()) & set(tables[0].column("pageURL").to_pylist())
 
 
+@pytest.mark.long("clouds")
 @pytest.mark.usefixtures("tables")
 def test_every_query_over_two_clouds_gives_what_one_spark_gives(spark: Any) -> None:
     with Federation([LocalCloud(spark, f"c{part}", f"amplab_{part}") for part in (0, 1)]) as clouds:

@@ -25,6 +25,7 @@ from catchment.spark.builtin import (
 )
 from catchment.testing.streams import zipf
 from catchment.testing.trials import failures_allowed
+from tests.amounts import one_in
 
 pytestmark = pytest.mark.spark
 
@@ -68,7 +69,7 @@ def both(frame: Any, sketch: Any, union: Any) -> dict[str, list[Any]]:
     return {"whole": whole(frame, sketch), "merged": merged(frame, sketch, union)}
 
 
-@pytest.mark.parametrize("size", [7, 10])
+@pytest.mark.parametrize("size", one_in(2, [7, 10], "fuzz"))
 def test_hll(frame: Any, streams: list[Any], size: int) -> None:
     for way, blobs in both(frame, F.hll_sketch_agg("key", size), F.hll_union_agg("sketch")).items():
         for delta in DELTAS:
@@ -103,7 +104,7 @@ def test_theta_is_exact_while_it_can_be(frame: Any, streams: list[Any]) -> None:
         assert answer.epsilon == 0
 
 
-@pytest.mark.parametrize("kind", ["double", "integer"])
+@pytest.mark.parametrize("kind", one_in(2, ["double", "integer"], "fuzz"))
 def test_tuple_sketches_answer_as_the_theta_sketch_of_their_keys(frame: Any, kind: str) -> None:
     summary = "number" if kind == "double" else "CAST(part AS INT)"
     for size in (5, 12):
@@ -161,7 +162,7 @@ def test_small_kll_sketches_are_exact(spark: Any) -> None:
         kll_quantile_answer(empty, 0.5, kind="bigint")
 
 
-@pytest.mark.parametrize("tracked", [20, 200])
+@pytest.mark.parametrize("tracked", one_in(2, [20, 200], "fuzz"))
 def test_items(frame: Any, streams: list[Any], tracked: int) -> None:
     sketch = approx_top_k_accumulate("key", tracked)
     for states in both(frame, sketch, approx_top_k_combine("sketch")).values():

@@ -17,6 +17,8 @@ from catchment.federation.rules.deal import DEALT
 from catchment.spark.cloud import ConnectCloud
 from tests.spark.clouds import SECONDS, errand, kill, running_clouds
 
+pytestmark = pytest.mark.long("clouds")  # each kill costs a server
+
 QUERY = """
     SELECT u.country, count(*) AS n, sum(v.spent) AS spent
     FROM visits v JOIN users u ON v.user = u.id
@@ -113,7 +115,6 @@ def _nothing(_point: str) -> None:
     return
 
 
-@pytest.mark.long("clouds")  # each starts a server anew
 @pytest.mark.parametrize(("point", "number", "victim"), POINTS)
 def test_a_cloud_that_is_killed_is_named_or_labelled(
     point: str, number: int, victim: str, monkeypatch: pytest.MonkeyPatch
@@ -141,7 +142,6 @@ def test_a_cloud_that_is_killed_is_named_or_labelled(
         assert outcome.table.to_pylist() == truth((other,))
 
 
-@pytest.mark.long("clouds")
 @pytest.mark.parametrize(("point", "number"), [("put: end", 1), ("run: batch", 2)])
 def test_a_cloud_that_is_killed_while_groups_are_dealt_out(
     point: str, number: int, monkeypatch: pytest.MonkeyPatch
@@ -161,7 +161,6 @@ def test_a_cloud_that_is_killed_while_groups_are_dealt_out(
         assert sorted(outcome.table.to_pylist(), key=itemgetter("country")) == truth(("berlin",))
 
 
-@pytest.mark.long("clouds")
 def test_a_cloud_that_is_killed_under_way_of_a_partial_answer() -> None:
     trap = Trap("run: batch", 1, "lyon")
     with federation_with(trap) as federation:
@@ -172,7 +171,6 @@ def test_a_cloud_that_is_killed_under_way_of_a_partial_answer() -> None:
         assert outcome.table.to_pylist() == truth(("berlin",))
 
 
-@pytest.mark.long("clouds")
 def test_a_cloud_that_comes_back_is_asked_again() -> None:
     trap = Trap("run", 1, "lyon")
     with federation_with(trap) as federation:

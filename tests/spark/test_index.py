@@ -331,6 +331,7 @@ def test_what_is_said_of_files_and_tables_is_believed_so_long_and_no_longer(
         assert len(index.segments) == segments
 
 
+@pytest.mark.long("clouds")
 def test_a_federation_is_right_whatever_happens_to_files_and_indexes(world: World, tmp_path: Path) -> None:
     """Each query is planned with what was true for the one before it."""
     world.add(3_000, 1)
@@ -364,6 +365,7 @@ def test_a_federation_is_right_whatever_happens_to_files_and_indexes(world: Worl
     other.close()
 
 
+@pytest.mark.long("clouds")
 def test_a_cloud_that_was_told_to_stop_answers_the_next_try(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -394,6 +396,7 @@ def test_a_cloud_that_was_told_to_stop_answers_the_next_try(
     other.close()
 
 
+@pytest.mark.long("clouds")
 def test_of_two_who_create_one_name_one_does(world: World) -> None:
     world.add(200, 1)
 
@@ -411,6 +414,7 @@ def test_of_two_who_create_one_name_one_does(world: World) -> None:
     assert world.index().rows == 200
 
 
+@pytest.mark.long("clouds")
 def test_a_cloud_that_dies_while_an_index_is_made_or_refreshed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the statement that fails, nothing reaches the cloud; when it is back, answers are right and DROP clears."""
     world.add(300, 1)
@@ -457,6 +461,7 @@ def test_a_cloud_that_dies_while_an_index_is_made_or_refreshed(world: World, mon
     assert world.run(f"SHOW TABLES IN catchment_index_{world.name}").num_rows == 0
 
 
+@pytest.mark.long("clouds")
 def test_many_extensions_become_one_segment(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catchment.federation.index.MOST_SEGMENTS", 2)
     world.add(100, 1)

@@ -34,6 +34,7 @@ def grow(cloud: ConnectCloud, how: str, seed: int) -> None:
     cloud.run(f"{how} {rows} FROM range({ROWS})", errand())
 
 
+@pytest.mark.long("clouds")
 def test_an_index_over_clouds(clouds: list[ConnectCloud]) -> None:
     with Federation(clouds, index_age=0) as federation:
         truth = federation.sql(ASKED)

@@ -97,6 +97,7 @@ def test_the_packaged_java_starts_with_the_argument_that_it_would_refuse() -> No
     assert subprocess.run(unknown, capture_output=True, check=False).returncode != 0
 
 
+@pytest.mark.long("clouds")
 @needs_package
 def test_a_job_runs_on_a_machine_without_java(tmp_path: Path) -> None:
     """The PATH of the other process has what Spark's shell scripts call, and no java."""

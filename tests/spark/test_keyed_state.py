@@ -142,6 +142,7 @@ def test_states_are_exact_balanced_and_survive_restart_and_a_change_of_the_map(s
     assert "new map" in str(partitioner.report())
 
 
+@pytest.mark.long("crashes")
 def test_a_stream_whose_map_changes_goes_on_where_its_source_was(spark: Any, tmp_path: Path) -> None:
     """Each event is counted once, of those before the change and of those after it."""
     register_sources(spark)

@@ -164,7 +164,7 @@ class Breaking(LocalCloud):
         raise CloudError("cloud 'rome' is gone", "start it again", cloud="rome")
 
 
-@pytest.mark.parametrize(("breaks", "when"), one_in(3, itertools.product(STEPS, ["before", "after"]), "clouds"))
+@pytest.mark.parametrize(("breaks", "when"), one_in(6, itertools.product(STEPS, ["before", "after"]), "clouds"))
 def test_a_load_that_was_cut_off_is_finished_by_the_same_command(
     spark: Any, clouds: list[LocalCloud], tmp_path: Path, breaks: str, when: str
 ) -> None:

@@ -182,6 +182,7 @@ spark._jvm.org.slf4j.LoggerFactory.getLogger("mine").info("as I told log4j")
 """
 
 
+@pytest.mark.long("crashes")
 def test_a_users_own_session_speaks_where_the_user_does(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "log4j2.properties").write_text(
         "rootLogger.level = error\nrootLogger.appenderRef.one.ref = one\nappender.one.type = Console\n"

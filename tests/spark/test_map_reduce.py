@@ -116,6 +116,7 @@ def test_a_cloud_without_our_python_is_told_from_other_trouble() -> None:
     assert python_trouble(RuntimeError("out of memory"), "paris") is None
 
 
+@pytest.mark.long("clouds")
 def test_a_server_without_python_is_named(tmp_path: Path) -> None:
     lost = ServerSettings(
         "lost", tmp_path / "lost", "512m", 1, keeps_tables=False,

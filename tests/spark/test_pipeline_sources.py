@@ -22,6 +22,7 @@ from catchment.kernel.wc98 import NO_SIZE, RECORD
 from catchment.spark.kafka import read_kafka_sketches
 from catchment.spark.pipeline import Run, parse_pipeline
 from catchment.spark.source import read_dead_letters
+from tests.amounts import one_in
 from tests.spark import kafka_broker
 
 pytestmark = pytest.mark.spark
@@ -273,7 +274,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_in(2, CASES, "fuzz"))
 def test_files_are_counted_exactly_and_what_is_bad_is_kept(spark: Any, tmp_path: Path, name: str) -> None:
     case, out = CASES[name], tmp_path / "out"
     (tmp_path / "in").mkdir()

@@ -99,6 +99,7 @@ def test_a_local_master_needs_nothing() -> None:
     assert ship("local[4]") == {}
 
 
+@pytest.mark.long("crashes")
 def test_the_archives_hold_what_workers_need_and_are_made_once() -> None:
     settings = ship("yarn")
     archives = [part.partition("#") for part in settings["spark.archives"].split(",")]
