@@ -34,10 +34,10 @@ def unpack(target: Path, folder: Path) -> Path:
 def names_in(folder: Path) -> set[str]:
     """The files below a folder by their paths, with N for every number and without Hadoop's checksums.
 
-    What Spark names by chance has numbers and letters; it is called by its ending alone.
+    Files that Spark names by chance are called `part-N`.
     """
     found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.suffix != ".crc")
-    return {re.sub(r"\d+", "N", re.sub(r"part-[\w-]+", "part-N", str(path))) for path in found}
+    return {re.sub(r"\d+", "N", re.sub(r"part-[\w.-]+", "part-N", str(path))) for path in found}
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from catchment.app.query import PipelineFolder, Question, ask
@@ -54,6 +55,18 @@ def test_what_a_reader_is_told_of_the_pipeline(folder: Path) -> None:
     for name in there.sketches:
         reading = there.read(name)
         assert (tuple(reading.sketches), reading.behind, reading.late) == (SITES, (), 0)
+
+
+def test_what_was_folded_is_read(folder: Path) -> None:
+    there, pipeline, events = PipelineFolder(folder), parse_pipeline(described()), good(happened())
+    (file,) = (folder / "snapshots").glob("until=*/part.parquet")
+    rows = [row for row in pq.ParquetFile(file).read().to_pylist() if row["name"] == "hits"]
+    assert len(rows) == len(SITES)
+    for row in rows:
+        site, at = row["site"], int(row["at"].timestamp())
+        found = there.read("hits", sites=(site,), now=at)
+        assert found.now == at
+        assert found.sketches[site] == exact(pipeline, "hits", site, events, until=at)
 
 
 def test_frequencies_hold(folder: Path, inside: pa.Table) -> None:
