@@ -176,7 +176,7 @@ class Run:
         return sketches.unionByName(dead.observe(BAD, count), allowMissingColumns=True)
 
     def _about(self, good: DataFrame) -> dict[str, Any]:
-        """What readers need to know."""
+        """What readers need to know. `kind` is what a sketch is known by; `sketch` is for people, and never read."""
         pipeline = self.pipeline
         tick = pipeline.window.tick
         kinds = {field.name: field.dataType for field in good.schema.fields}
