@@ -138,6 +138,7 @@ def test_what_a_site_said_last_is_claimed_and_outlives_the_coordinator(office: O
     assert "coordinator holds for it of a is not used" in office.log("coordinator")
 
 
+@pytest.mark.long("crashes")
 def test_a_kind_stop_keeps_what_came_by_standard_input(office: Office) -> None:
     office.describe("a", 'format = "csv"\nstdin = true\nkey = "url"\ncolumns = ["url"]')
     office.start("coordinator", "coordinator")
@@ -188,6 +189,7 @@ def test_a_state_of_other_watches_is_named_by_its_folder(office: Office) -> None
     assert f"a state of other watches in {folder}: give these watches a folder of their own" in office.log("a")
 
 
+@pytest.mark.long("crashes")
 def test_of_two_processes_under_one_name_the_first_ends_and_says_why(office: Office) -> None:
     office.rows("a.csv", 10)
     office.describe("a", 'format = "csv"\npath = "a.csv"\nkey = "url"\nfollow = true')

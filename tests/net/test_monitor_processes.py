@@ -178,6 +178,7 @@ def test_killed_and_started_again_nothing_is_lost_or_counted_twice(world: World)
     assert {alarm["target"] for alarm in claims["heavy"]["alarms"]} <= set(heavy)
 
 
+@pytest.mark.long("crashes")
 def test_stopped_kindly_they_end_well(world: World) -> None:
     rng = random.Random(5)
     for site in SITES:

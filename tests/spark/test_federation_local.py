@@ -277,6 +277,7 @@ def test_tables_are_shown_and_described(world: tuple[Federation, Any, list[Any]]
     assert described[0] == {"col_name": "A", "data_type": "int"}
 
 
+@pytest.mark.long("clouds")
 def test_tables_are_listed_while_views_come_and_go(world: tuple[Federation, Any, list[Any]]) -> None:
     cloud = world[2][0]
     known = set(cloud.tables())

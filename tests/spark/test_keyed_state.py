@@ -95,6 +95,7 @@ def exact(*batches: Any) -> dict[int | None, int]:
     return dict(states)
 
 
+@pytest.mark.long("crashes")
 def test_states_are_exact_balanced_and_survive_restart_and_a_change_of_the_map(spark: Any, tmp_path: Path) -> None:
     keys = zipf(4_000, seed=1, skew=1.2, universe=60).keys
     large = 2**60 + 1  # a float would not hold it

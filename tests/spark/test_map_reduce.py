@@ -173,6 +173,7 @@ def test_programs_run_where_neither_this_package_nor_the_users_modules_are(
     assert told.stdout.splitlines() == ["""[0, -2] b'{"rows": 3, "pairs": 3}'"""] * 2
 
 
+@pytest.mark.long("clouds")
 def test_servers_run_functions_of_a_module_that_only_we_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "their_words.py").write_text(
         "from their_stems import stem\ndef words(row):\n    return [(stem(word), 1) for word in row['line'].split()]\n"

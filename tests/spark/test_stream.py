@@ -168,6 +168,7 @@ def test_a_restart_goes_on_and_another_sketch_is_refused(
         run(source(3000, events=EVENTS + 100), tmp_path / "checkpoint", using=other)
 
 
+@pytest.mark.long("crashes")
 def test_a_savepoint_moves_a_stream_to_a_new_checkpoint(
     spark: Any, source: Any, undisturbed: Any, tmp_path: Path
 ) -> None:
