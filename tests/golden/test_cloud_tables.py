@@ -14,6 +14,7 @@ from catchment.federation.index_manifest import PROPERTY, Claim, Manifest, hidde
 from catchment.federation.load.journal import TABLE
 from catchment.federation.load.local import LocalFile, batch_key
 from catchment.federation.load.rejects import Rejects
+from catchment.federation.load.remote import files_key
 from tests.golden.archives import unpack
 from tests.golden.clouds import BATCH, DATABASE, INDEXED, TARGET, csv_file, definitions
 
@@ -88,3 +89,9 @@ def test_a_file_is_known_by_what_the_journal_has(folder: Path, tmp_path: Path) -
 
     assert known == {"a.csv": key("a.csv")(None), "b.csv": key("b.csv")(BATCH), "c.csv": key("c.csv")(None)}
     assert known["b.csv"] == batch_key(BATCH, "b.csv")
+
+
+def test_files_of_a_cloud_are_known_by_path_size_and_time() -> None:
+    files = [("file:/data/a.csv", 120, 1_767_225_600_000_000), ("file:/data/b.csv", 7, 1_767_225_600_000_001)]
+    assert files_key(files) == "eec134e14ed1c38e3c68dd2031568012"
+    assert len({files_key(files), files_key(files[:1]), files_key(files[::-1])}) == 3

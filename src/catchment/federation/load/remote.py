@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from catchment.errors import InputError
@@ -19,7 +19,7 @@ from catchment.federation.load.rejects import Rejects
 from catchment.federation.load.staging import Stage
 from catchment.federation.load.types import quoted
 
-__all__ = ["RemoteFiles"]
+__all__ = ["RemoteFiles", "files_key"]
 
 _BAD = "catchment_bad_record"
 
@@ -45,13 +45,14 @@ class RemoteFiles:
         if batch is not None:
             return batch_key(batch, self.path)
         found = self.desk.run(
-            f"SELECT path, length, modificationTime FROM binaryFile.{quoted(self.path)} ORDER BY path"
+            f"SELECT path, length, unix_micros(modificationTime) AS changed FROM binaryFile.{quoted(self.path)} "
+            "ORDER BY path"
         ).to_pylist()
         if not found:
             raise InputError(
                 f"cloud {self.desk.name!r} finds no file in {self.path}", "give a path that the cloud sees"
             )
-        return hashlib.blake2b(repr(found).encode(), digest_size=16).hexdigest()
+        return files_key((row["path"], row["length"], row["changed"]) for row in found)
 
     def columns(self) -> tuple[Column, ...]:
         """As Spark guesses them, from all rows."""
@@ -107,3 +108,13 @@ class RemoteFiles:
         told = ", ".join(f"{literal(name)} {literal(value)}" for name, value in options.items())
         kind = "csv" if self.form else "parquet"
         self.desk.do(f"CREATE OR REPLACE TEMPORARY VIEW {self.view}{schema} USING {kind} OPTIONS ({told})")
+
+
+def files_key(files: Iterable[tuple[str, int, int]]) -> str:
+    """By what files of a cloud are known: path, size and time of change (µs) of each. It is kept in the journal.
+
+    >>> files_key([("file:/a.csv", 12, 5)]) == files_key([("file:/a.csv", 12, 6)])
+    False
+    """
+    told = "".join(f"{path}\0{size}\0{changed}\n" for path, size, changed in files)
+    return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
