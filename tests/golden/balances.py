@@ -68,7 +68,7 @@ def is_stale(row: Row) -> bool:
 def source(spark: SparkSession, batches: int) -> DataFrame:
     """The stream of so many batches."""
     register_sources(spark)
-    options = {**_RECIPE, "events": batches * PER_BATCH, "per_batch": PER_BATCH}
+    options: dict[str, Any] = {**_RECIPE, "events": batches * PER_BATCH, "per_batch": PER_BATCH}
     return spark.readStream.format("catchment_events").options(**options).load()
 
 
@@ -93,7 +93,9 @@ def mapped(spark: SparkSession, place: Path, batches: int, into: Write, **option
         "schema": "key string, doubled bigint", "into": into, "checkpoint": place / "checkpoint", "tasks": 2,
         "epsilon": 0.1, "delta": 0.2, "pane": 100, "panes": 3,
     }  # fmt: skip
-    return balanced_map(source(spark, batches), _work, "key", **given | options)
+    writer = balanced_map(source(spark, batches), _work, "key", **given | options)
+    assert isinstance(writer, DataStreamWriter)
+    return writer
 
 
 def _work(row: Row) -> Row:

@@ -69,7 +69,7 @@ def test_a_shedding_stream_goes_on_as_it_was_decided(spark: Any, golden: Path) -
     assert [one.batch for one in flow.reports] == [0, 1, 2, 3]
     assert flow.metrics["dropped_total"] == len(gone)
     assert flow.metrics["kept_total"] == 4 * PER_BATCH - len(gone)
-    by_key: Counter[str] = Counter()
+    by_key: Counter[str | None] = Counter()
     for row in gone:
         by_key[row["key"]] += row["value"] if row["key"] is not None else 0
     assert flow.record.weight == by_key.total() - by_key.pop(None, 0)
