@@ -157,6 +157,18 @@ def test_what_does_not_fit_a_table_is_sorted_and_gives_the_same(monkeypatch: pyt
             assert results[0][group] == build(using, **columns(using, keys[chosen], times[chosen])).to_bytes()
 
 
+@pytest.mark.parametrize("name", sorted(SKETCHES.keys() - ORDERED))
+def test_a_task_that_meets_older_events_later_gives_the_same(name: str) -> None:
+    rng = np.random.default_rng(7)
+    keys, times, groups = rng.integers(0, 15, 3000), rng.integers(0, 30, 3000), rng.integers(0, 3, 3000)
+    order = np.argsort(-(times // 5), kind="stable")  # batches go back in time, and so does each of them
+    using = SKETCHES[name]()
+    found = _gather_in_batches(using, keys[order], times[order], groups[order])
+    for group in range(3):
+        chosen = groups == group
+        assert found[group] == build(using, **columns(using, keys[chosen], times[chosen])).to_bytes()
+
+
 def _gather_in_batches(using: Sketch, keys: Any, times: Any, groups: Any) -> dict[int, bytes]:
     kind = kind_of(using)
     gatherer, found = kind.gatherer(using), dict[int, list[Events]]()
