@@ -260,6 +260,29 @@ def test_the_same_dropped_events_are_the_same_bytes(stream: list[Any], cut: int,
     assert (whole.events, whole.weight) == (len(stream), sum(e[2] for e in stream))
 
 
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_a_range_has_the_panes_that_it_cuts_at_most_and_those_inside_it_at_least(parts: int) -> None:
+    """By hand: panes of ten ticks, of which two are kept one by one; what has no time may have been in any range."""
+    dropped: list[tuple[int | None, int]] = [(5, 1), (15, 2), (25, 4), (35, 8), (20, 32), (None, 16)]
+    records = [ShedRecord(pane=10, panes=2) for _ in range(parts)]
+    for place, (at, weight) in enumerate(dropped):
+        records[place % parts].add(["a"], at=None if at is None else [at], weights=[weight])
+    record = ShedRecord.merge(records)
+    assert (record.events, record.weight) == (6, 63)
+    for window, least, most in (
+        (None, (6, 63), (6, 63)),
+        ((20, 40), (2, 12), (3, 28)),
+        ((19, 40), (2, 12), (6, 63)),
+        ((11, 40), (2, 12), (6, 63)),
+        ((21, 40), (1, 8), (3, 28)),
+        ((20, 39), (1, 4), (3, 28)),
+        ((30, 40), (1, 8), (2, 24)),
+        ((40, 50), (0, 0), (1, 16)),
+    ):
+        found = record.between(window)
+        assert ((found.events_low, found.weight_low), (found.events, found.weight)) == (least, most), window
+
+
 def test_bad_input_is_refused_and_changes_nothing() -> None:
     record = ShedRecord()
     record.add(["a"], at=[5])

@@ -389,18 +389,19 @@ def test_bytes_bring_back_what_was_learnt_and_damage_is_named(kind: int) -> None
     st.integers(500, 700),
     st.integers(0, 400),
     st.sampled_from([1.0, 0.5, 0.25]),
+    st.sampled_from([1.0, 2.0, 0.5]),
 )
 def test_a_micro_batch_waits_for_its_start_and_for_what_is_ahead(
-    rows: list[tuple[int, int]], free: int, target: int, share: float
+    rows: list[tuple[int, int]], free: int, target: int, share: float, margin: float
 ) -> None:
     names = {str(cost): cost for _, cost in rows} or {"0": 0}
-    shedder = knowing(target, names, constraint="absolute")
+    shedder = knowing(target, names, constraint="absolute", margin=margin)
     decision = shedder.queued([str(cost) for _, cost in rows], [arrived for arrived, _ in rows], free=free, share=share)
     start = float(free)
     for (arrived, cost), kept, wait in zip(rows, decision.kept, decision.waits, strict=True):
         assert wait == start - arrived
         assert kept == (wait <= target)
-        start += cost * share if kept else 0
+        start += cost * share * margin if kept else 0
     assert decision.marks == ()
     again = shedder.queued(["0"], [free], free=free)
     assert again.waits.tolist() == [0.0]  # of an earlier batch nothing is left

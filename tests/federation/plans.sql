@@ -114,6 +114,12 @@ put1 rome: catchment_q_1 = run1
 run2 rome: SELECT v.n AS n, s.name AS name FROM (SELECT ip, n FROM (SELECT v.ip, v.n FROM visits AS v UNION ALL SELECT ip, n FROM catchment_q_1) AS _both) AS v FULL JOIN (SELECT s.ip, s.name FROM shops AS s) AS s ON v.ip = s.ip
 answer: run2
 
+SELECT v.n, s.name FROM visits v FULL JOIN shops s ON v.ip = s.ip WHERE v.n > 3 AND s.name LIKE 'a%';
+run1 paris: SELECT v.ip, v.n FROM visits AS v
+put1 rome: catchment_q_1 = run1
+run2 rome: SELECT v.n AS n, s.name AS name FROM (SELECT ip, n FROM (SELECT v.ip, v.n FROM visits AS v UNION ALL SELECT ip, n FROM catchment_q_1) AS _both) AS v FULL JOIN (SELECT s.ip, s.name FROM shops AS s) AS s ON v.ip = s.ip WHERE v.n > 3 AND s.name LIKE 'a%'
+answer: run2
+
 SELECT ip FROM visits WHERE ip IN (SELECT ip FROM shops);
 run1 rome: SELECT shops.ip AS ip FROM (SELECT shops.ip FROM shops AS shops) AS shops
 put1 paris: catchment_q_1 = run1

@@ -52,6 +52,11 @@ def test_a_large_empty_array_cannot_be_a_bomb() -> None:
 def test_values_outside_the_stated_range_are_refused() -> None:
     with pytest.raises(DamagedBytesError, match="outside"):
         Reader(memoryview(packed(np.array([1, 9])))).integers(2, np.int64, low=0, high=8)
+    patched = np.zeros(1000, dtype=np.int64)
+    patched[[3, 700]] = 8, 9
+    assert Reader(memoryview(packed(patched))).integers(1000, np.int64, low=0, high=9).tolist() == patched.tolist()
+    with pytest.raises(DamagedBytesError, match="outside"):
+        Reader(memoryview(packed(patched))).integers(1000, np.int64, low=0, high=8)
 
 
 def test_the_checksum_is_crc32c() -> None:

@@ -22,11 +22,12 @@ from catchment.monitor.heavy_hitters.messages import HeavyAsk, HeavyReport
 from catchment.monitor.heavy_hitters.names import Names, hashes_of, in_order
 from catchment.monitor.heavy_hitters.query import HeavyQuery, _List
 from catchment.monitor.heavy_hitters.recent import Recent
+from catchment.monitor.heavy_hitters.tally import Tally
 from catchment.monitor.machine import COORDINATOR, Persist, Purpose, Received, Send, Tick
 from catchment.monitor.set_aside import set_aside
 from catchment.monitor.wire import read_frame, write_frame
 from catchment.sketch.keys import KeyBatch, as_keys
-from catchment.testing import failures_allowed
+from catchment.testing import STREAMS, failures_allowed
 from catchment.testing.lockstep import Lockstep
 
 KEYS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.text(max_size=6), st.binary(max_size=6))
@@ -522,6 +523,19 @@ def test_altered_frames_and_blobs_are_taken_or_refused_by_name(data: st.DataObje
 
 
 # -- the bounds -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sites", [1, 4, 60])
+def test_the_slacks_of_all_sites_share_half_of_delta(sites: int) -> None:
+    """By hand: rows that pass it together are rarer than delta/(2 sites). Trials would not see a share too large."""
+    watch = HeavyHitters(phi=0.1, epsilon=0.5, delta=0.1)
+    tally = Tally(watch, "a")
+    tally.add(as_keys(STREAMS["zipf-0.5"](3000, seed=8).keys))
+    assert tally.slack(sites) == next(
+        t
+        for t in sorted({0, *tally.cells.ravel().tolist()})
+        if math.prod(float(np.mean(row > t)) for row in tally.cells) <= 0.1 / 2 / sites
+    )
 
 
 @pytest.mark.parametrize("window", [None, 1_000])

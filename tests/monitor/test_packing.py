@@ -25,7 +25,9 @@ def test_what_was_packed_comes_back(keys: int, kind: str) -> None:
     assert back.tolist() == weights.tolist()
 
 
-@pytest.mark.parametrize("weight", [1, 2**53 - 1, 2**53, 2**53 + 1, LARGEST_LISTED, -1, -LARGEST_LISTED])
+@pytest.mark.parametrize(
+    "weight", [1, 2**53 - 1, 2**53, 2**53 + 1, 2**59 - 1, LARGEST_LISTED, -1, 1 - 2**58, -LARGEST_LISTED]
+)
 @pytest.mark.parametrize("key", [0, 1, 2**KEY_BITS - 1])
 def test_the_ends_of_the_ranges(key: int, weight: int) -> None:
     found, back = unpack_updates(pack_updates(np.array([key], dtype=np.uint64), np.array([weight])))

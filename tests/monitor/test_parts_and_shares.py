@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,13 @@ from catchment.monitor.peer import Ledger, Peer
 from catchment.monitor.quantities import Distinct, SelfJoin, Total
 from catchment.monitor.query import Query
 from catchment.monitor.rules import countdown
+from catchment.monitor.rules.base import Decision, Hold, SiteView
 from catchment.monitor.rules.countdown import CountdownSteersman
-from catchment.monitor.rules.push import PushGuard
+from catchment.monitor.rules.push import PushGuard, PushSteersman
 from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.vectors import Drift, SignedVector
 from catchment.monitor.wire import read_frame, write_frame
+from catchment.monitor.zones.thresholds import Band
 from catchment.sketch.keys import hash_keys
 from catchment.testing.monitor_world import build_monitor_world
 from catchment.testing.simulation import simulate
@@ -35,6 +38,38 @@ def _skewed() -> tuple[Any, Any]:
     """Five keys of a hundred events each, and two thousand of one."""
     heavy = np.repeat(np.arange(5), 100)
     return heavy, np.concatenate((heavy, np.arange(1_000, 3_000)))
+
+
+def test_nothing_is_proven_while_a_budget_above_the_room_may_be_in_use() -> None:
+    """Also that of the order which a site has confirmed: it keeps to it until it has the next one."""
+    room = 100.0
+
+    def around(*_: Any) -> tuple[float, Band, Any]:
+        return 1000.0, Band(900.0, 1100.0), SimpleNamespace(at_zero=room, counted=1)
+
+    sites = {"a": SiteView(), "b": SiteView()}
+    total = np.zeros((1, 1), dtype=np.int64)
+    steersman = PushSteersman("push", 2, around, total, len(sites), grows=False, rises=False)
+
+    def given(decision: Decision) -> None:
+        assert isinstance(decision, Hold)
+        assert all(0 < terms.quantum <= room for terms in decision.terms.values())
+        for view in sites.values():
+            view.step += 1
+
+    given(steersman.open(sites))
+    assert steersman.proven(sites)
+    for view in sites.values():
+        view.confirmed = view.step
+    assert steersman.proven(sites)
+    room = 60.0
+    steersman.flushed(total, 10, grows=False)
+    assert not steersman.proven(sites)
+    given(steersman.decide(sites))
+    for name in sites:
+        assert not steersman.proven(sites)
+        sites[name].confirmed = sites[name].step
+    assert steersman.proven(sites)
 
 
 def test_a_part_of_a_drift_is_its_heaviest_keys_and_the_rest_stays() -> None:

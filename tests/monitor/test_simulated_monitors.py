@@ -138,9 +138,15 @@ def test_a_site_that_does_not_push_is_caught(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_budget_that_is_forgotten_while_a_site_may_use_it_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    watches: dict[int, Watch] = {
+        12: Total(theta=0.6, epsilon=0.1, window=500, rule="push"),
+        16: SelfJoin(theta=0.6, epsilon=0.3, delta=0.4, window=500, rule="push"),
+    }
+    for seed, watch in watches.items():  # worlds in which a budget that is in use forbids a claim
+        simulate(partial(build_monitor_world, watch=watch), range(seed, seed + 1), jobs=1).raise_failure()
     monkeypatch.setattr(PushSteersman, "_largest_out", lambda self, _: self._now)
-    _caught(Total(theta=0.6, epsilon=0.1, window=500, rule="push"))
-    _caught(SelfJoin(theta=0.6, epsilon=0.3, delta=0.4, window=500, rule="push"))
+    for watch in watches.values():
+        _caught(watch)
 
 
 def test_a_site_that_does_not_see_that_it_is_outside_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,12 @@ from catchment.monitor.coordinator import Coordinator
 from catchment.monitor.heavy_hitters import HeavyHitters
 from catchment.monitor.heavy_hitters.messages import HeavyReport
 from catchment.monitor.items import Items, ItemsClaim
-from catchment.monitor.machine import Received, Send, Tick
-from catchment.monitor.messages import Report
+from catchment.monitor.machine import COORDINATOR, Received, Send, Tick
+from catchment.monitor.messages import Order, Report
 from catchment.monitor.quantities import SelfJoin, Total
 from catchment.monitor.site import Arrived, Leave, Site
 from catchment.monitor.watch import Watch
-from catchment.monitor.wire import write_frame
+from catchment.monitor.wire import read_frame, write_frame
 from catchment.testing.lockstep import Lockstep
 
 HEARTBEAT = 5_000
@@ -101,6 +101,21 @@ def test_a_life_whose_number_an_earlier_one_had_rises_above_it(watch: Watch | It
     again.pass_time(3 * HEARTBEAT)
     assert second.epoch > first.epoch
     assert _cut_of(second, watch) == (site.position, True)
+
+
+@pytest.mark.parametrize("watch", [Total(theta=0.1, rule="near"), SelfJoin(theta=0.2, epsilon=0.05, rule="near")])
+def test_what_an_earlier_life_had_acknowledged_is_no_acknowledgement_of_this_one(watch: Watch) -> None:
+    """An urgent word of this life that is lost is said again soon, and not with the next heartbeat only."""
+    coordinator, site = Coordinator((watch,), ("a",), life=5), Site("a", (watch,), life=2, heartbeat=HEARTBEAT)
+    late = write_frame(Order(query=1, epoch=5, incarnation=1, acked=500))
+    site.handle(Received(COORDINATOR, late), 0)
+    world = Lockstep(coordinator, {"a": site})
+    world.give("a", Arrived(np.arange(1000)))
+    world.pass_time(HEARTBEAT)
+    (word,) = [action for action in site.handle(Arrived(np.arange(100)), world.now) if isinstance(action, Send)]
+    assert isinstance(report := read_frame(word.frame), Report)
+    assert report.urgent
+    assert site.due == world.now + site.resend
 
 
 def test_an_answer_to_a_list_that_was_never_asked_is_to_an_earlier_life() -> None:

@@ -93,7 +93,7 @@ JOINS = [
     "SELECT t.a, u.name FROM t FULL JOIN u ON t.k = u.k AND t.a < 5 AND u.w > 4",
     "SELECT * FROM t JOIN only ON t.k = only.k",
     "SELECT * FROM t NATURAL JOIN u WHERE a < 10",
-    "SELECT k, t.a FROM t FULL JOIN u USING (k) WHERE a < 10 OR a IS NULL",
+    "SELECT k, t.a FROM t FULL JOIN u USING (k) WHERE (a < 10 OR a IS NULL) AND u.w > 4",
     "SELECT a FROM t LEFT SEMI JOIN u ON t.k = u.k AND u.w > 12",
     "SELECT a FROM t LEFT ANTI JOIN u ON t.k = u.k",
     "SELECT a FROM t LEFT ANTI JOIN (SELECT k AS c FROM u WHERE w > 12) AS c ON t.k = c.c",

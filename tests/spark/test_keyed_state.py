@@ -185,6 +185,7 @@ def test_offsets_that_cannot_be_read_are_named(spark: Any, tmp_path: Path) -> No
         read_offsets(spark, tmp_path)
     file = tmp_path / "offsets" / "3"
     file.write_text('v1\n{}\n{"events": 5}\n-')
+    (tmp_path / "offsets" / "4").write_text('v1\n{}\n{"events": 9}\n-')  # begun, and in no state
     assert read_offsets(spark, tmp_path) == [{"events": 5}, None]
     for text, error in (
         ("", DamagedBytesError),

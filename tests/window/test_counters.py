@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ from catchment import (
 )
 from catchment.testing import failures_allowed
 from catchment.window.counters import TimeCounter
+from catchment.window.pooled import ReplayedGrid
 from tests.amounts import fewer, trials_at
-from tests.window.scenarios import in_batches, merged, scenario
+from tests.window.scenarios import in_batches, merged, scenario, times_of
 
 DETERMINISTIC: list[type[TimeCounter]] = [Wave, ExponentialHistogram]
 ALL: list[type[TimeCounter]] = [*DETERMINISTIC, RandomizedWave]
@@ -63,6 +65,41 @@ def test_deterministic_bounds_never_fail(kind: type[TimeCounter], cases: int) ->
                 assert abs(answer.value - truth) <= counter.epsilon * truth + 0.5, (seed, answer, truth)
     assert heights == set(range(1, 9))
     assert refused < cases / 20
+
+
+@pytest.mark.parametrize("kind", DETERMINISTIC)
+def test_what_a_merge_replays_is_in_order_and_no_more_than_the_window_may_hold(kind: type[TimeCounter]) -> None:
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        counter = kind.sized(size=int(rng.integers(2, 9)), window=int(rng.integers(20, 300)))
+        counter.update(at=times_of(400, rng))
+        grid, clock = counter._grid, counter._time
+        assert isinstance(grid, ReplayedGrid)
+        first, length = np.zeros((2, 1), dtype=np.int64)
+        times, weights = np.zeros((2, int(grid._step_room(first)[0])), dtype=np.int64)
+        grid._list_steps(clock.first, clock.edge, first, first, times, weights, length)
+        times, weights = times[: int(length[0])], weights[: int(length[0])]
+        assert np.all(times[1:] <= times[:-1]), (seed, times)
+        assert clock.edge < times[-1] <= times[0] == clock.newest
+        assert int(weights.sum()) in counter.estimate(), (seed, weights)
+
+
+@pytest.mark.parametrize("kind", DETERMINISTIC)
+@pytest.mark.parametrize("height", [1, 2])
+def test_merges_widen_both_ends_by_all_that_they_may_have_misplaced(kind: type[TimeCounter], height: int) -> None:
+    """By hand: of a true count c the counter was given from c (1 - s) to c (1 + s). Trials do not come near either."""
+    parts = [kind.sized(size=6, window=3000) for _ in range(4)]
+    for place, part in enumerate(parts):
+        part.update(at=np.arange(place, 4000, 3))
+    share = parts[0]._grid.replay_error
+    assert share > 0.09
+    inherited = (1 + share) ** height - 1
+    counter = kind.merge(parts) if height == 1 else kind.merge([kind.merge(parts[:2]), kind.merge(parts[2:])])
+    for last in (1, 10, 70, 400, 2500):
+        low, high = (int(end[0]) for end in counter._grid.after(3999 - last))
+        answer = counter.estimate(last=last)
+        assert answer.low == math.ceil(low / (1 + inherited) - 1e-6)
+        assert answer.high == math.floor(high / (1 - inherited) + 1e-6)
 
 
 @trials_at((300, 0.2), long=(1200, 0.05))

@@ -230,14 +230,16 @@ def test_a_batch_larger_than_a_block_is_its_parts() -> None:
         assert whole == parts
 
 
-def test_a_window_over_everything_is_a_count_min() -> None:
+@pytest.mark.parametrize("stream", ["zipf-1.1", "zipf-0.5"])
+@pytest.mark.parametrize(("width", "depth", "delta"), [(40, 3, 0.05), (60, 3, 0.05), (40, 1, 0.2), (200, 2, 0.01)])
+def test_a_window_over_everything_is_a_count_min(stream: str, width: int, depth: int, delta: float) -> None:
     """While nothing has left the window, waves count exactly, and the rows are those of a Count-Min."""
-    events = STREAMS["zipf-1.1"](3000, seed=4)
-    sketch = ECMSketch.sized(width=40, depth=3, size=4, window=10**6, delta=0.05, seed=9)
-    plain = CountMin.sized(width=40, depth=3, delta=0.05, seed=9)
+    events = STREAMS[stream](3000, seed=4)
+    sketch = ECMSketch.sized(width=width, depth=depth, size=4, window=10**6, delta=delta, seed=9)
+    plain = CountMin.sized(width=width, depth=depth, delta=delta, seed=9)
     sketch.update(events.keys, at=events.at)
     plain.update(events.keys)
-    keys = np.arange(300)
+    keys = np.arange(600)
     for one, other in ((sketch.estimate(keys), plain.estimate(keys)), (sketch.self_join(), plain.self_join())):
         assert np.array_equal(one.value, other.value)
         assert np.array_equal(one.low, other.low)
